@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,7 +71,7 @@ def register(app: typer.Typer) -> None:
         with progress_bar(chosen.name, len(folders)) as progress:
             store = join(made, [Path(each) for each in folders], place, progress)
         missing = len(made.chunks) - len(store.parts())
-        print(f"{chosen.name}: {len(store.parts())} of {len(made.chunks)} chunks: {store.results.resolve()}")
+        print(f"{chosen.name}: {len(store.parts())} of {len(made.chunks)} chunks: {place.resolve()}")
         if missing:
             print(f"{missing} chunks are not there yet: slipstick study resume {file} --folder {place}")
         print(f"report: slipstick study report {file} --folder {place}")
@@ -150,7 +151,7 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         made, mine_of, workers_of = plan(chosen), share_of(share), engine(executor, workers, scheduler)
         place = _folder(chosen.name if share is None else f"{chosen.name}-part-{mine_of}", folder)
         check(place, made.fingerprint, file)
-        counts = f"{made.points:,} points in {len(made.chunks):,} chunks, {len(made.cases):,} cases"
+        counts = f"{made.points:,} points{_in_several(made.chunks, 'chunks')}{_in_several(made.cases, 'cases')}"
         print(
             *(visible(f"{chosen.name}: {text}") for text in (counts, *made.notes)),
             sep="\n",
@@ -160,8 +161,8 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         mine = mine_of.of(len(made.chunks))
         points = sum(made.chunks[number][2] - made.chunks[number][1] for number in mine)
         with progress_bar(chosen.name, points) as progress:
-            store = run_on(made, place, workers_of, progress, mine_of)
-        print(f"{chosen.name}: {points} points in {len(mine)} chunks: {store.results.resolve()}")
+            run_on(made, place, workers_of, progress, mine_of)
+        print(f"{chosen.name}: {points} points{_in_several(mine, 'chunks')}: {place.resolve()}")
         if share is not None:
             print(f"merge: slipstick study merge {file} FOLDER ... (those of all {mine_of.parts} shares)")
             return
@@ -194,3 +195,8 @@ def _folder(name: str, folder: str | None) -> Path:
     from pathlib import Path
 
     return Path(folder) if folder else Path("slipstick-out") / name.replace(" ", "-")
+
+
+def _in_several(things: Sized, what: str) -> str:
+    """`` in 12 chunks``; "" for a single one."""
+    return f" in {len(things):,} {what}" if len(things) > 1 else ""

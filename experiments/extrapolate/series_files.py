@@ -59,7 +59,8 @@ def read_hyperfine(fields: Mapping[str, Any], path: object) -> Readings:
     Several commands at the same parameters are regions.
     Raises InputError where no parameter is a number.
     """
-    entries = as_list(fields["results"], f"{path}: results")
+    listed = as_list(fields["results"], f"{path}: results")
+    entries = [as_mapping(entry, f"{path}: results[{i}]") for i, entry in enumerate(listed)]
     every = [
         {name: str(value) for name, value in _hyperfine_parameters(entry, f"{path}: results[{i}]").items()}
         for i, entry in enumerate(entries)

@@ -51,7 +51,9 @@ def read_slurm(path: Path, metric: str | None = None) -> Readings:
     else:
         jobs = _seff(text) if SEFF_TIME.search(text) else _sacct(text, path)
     done = [job for job in jobs if job.get("state", DONE).startswith(DONE)]
-    states = Counter(job["state"].split()[0].rstrip("+") for job in jobs if not job.get("state", DONE).startswith(DONE))
+    states = Counter(
+        job["state"].partition(" ")[0].rstrip("+") for job in jobs if not job.get("state", DONE).startswith(DONE)
+    )
     if not done:
         raise InputError(f"{path}: none of {len(jobs)} jobs completed ({_counted(states) or 'no rows'})")
     times = np.array([_seconds(job["elapsed"], path, i) for i, job in enumerate(done)])

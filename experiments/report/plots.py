@@ -18,6 +18,8 @@ Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
 SHORT_LOG = 100.0
 """A logarithmic axis that spans less than this has numbers at 2 and 5 too."""
+LONG_LABEL = 40
+"""Letters of a label from which on the legend stands below the chart."""
 PER_ROW = 4
 """Charts of a picture beside each other."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
@@ -264,7 +266,11 @@ def _draw_lines(axes: Any, chart: Chart) -> None:
     axes.set(title=chart.title, xlabel=chart.x_title, ylabel=chart.y_title)
     axes.set(xscale=chart.x_scale, yscale=chart.y_scale)
     axes.grid(visible=True, alpha=0.25)
-    axes.legend(fontsize=8)
+    handles, labels = axes.get_legend_handles_labels()
+    if max(map(len, labels), default=0) > LONG_LABEL:  # as wide as the chart: it would hide what it names
+        axes.legend(handles, labels, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+    else:
+        axes.legend(fontsize=8)
 
 
 def _draw_bars(axes: Any, chart: Bars) -> None:

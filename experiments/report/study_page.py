@@ -31,6 +31,11 @@ def write(
     Raises InputError where no point meets the conditions, or none is answered yet.
     """
     sections: list[Section] = []
+    for number, (workload, rows) in enumerate(frame.groupby("workload", sort=False) if names else ()):
+        label = f"{workload}: " if len(study.workloads) > 1 else ""
+        sections += [
+            replace(one, title=f"{label}{one.title}") for one in front_section(rows, names, f"workload{number}")
+        ]
     cards: list[Card] = []
     charts: list[Chart] = []
     assumed: list[str] = []
@@ -58,11 +63,6 @@ def write(
         sections.append(points if len(made.cases) == 1 else replace(points, title=f"{name}: {points.title.lower()}"))
         sections += whatif_page.formula_sections(answer)
         sections += whatif_page.source_sections(answer, identifier)
-    for number, (workload, rows) in enumerate(frame.groupby("workload", sort=False) if names else ()):
-        label = f"{workload}: " if len(study.workloads) > 1 else ""
-        sections += [
-            replace(one, title=f"{label}{one.title}") for one in front_section(rows, names, f"workload{number}")
-        ]
     if not cards:
         raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")
     sections += assumptions([*assumed, f"fingerprint of the study: {made.fingerprint}"])

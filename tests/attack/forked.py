@@ -315,8 +315,16 @@ def _while_importing() -> bool:
 
 
 def _harmless(args: tuple[Any, ...]) -> bool:
-    """Processes that the project starts itself: git for the version, lscpu, its own training worker, a compiler."""
+    """Processes that the project or its libraries start: git for the version, lscpu, training, a compiler, fonts."""
     words = " ".join(map(str, args[1])) if isinstance(args[1], (list, tuple)) else str(args[1])
     if " -m slipstick." in words:
         return True
-    return words.split(" ")[0].rpartition("/")[2] in ("git", "lscpu", "nvidia-smi", "uname", "ldconfig", "gcc")
+    return words.split(" ")[0].rpartition("/")[2] in (
+        "git",
+        "lscpu",
+        "nvidia-smi",
+        "uname",
+        "ldconfig",
+        "gcc",
+        "fc-list",
+    )

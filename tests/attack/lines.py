@@ -54,7 +54,17 @@ WITHOUT = {
     "measure contention": "writes calibrations by the clock",
     "measure pipeline": "starts processes, which a worker of the attack may not",
 }
-LONG = ("measure", "demo", "reproduce", "validate", "tune", "spmv train", "spmv calibrate", "calibrate")
+LONG = (
+    "measure",
+    "demo",
+    "reproduce",
+    "validate",
+    "tune",
+    "spmv train",
+    "spmv calibrate",
+    "spmv validate",
+    "calibrate",
+)
 """Verbs that work for minutes where their words are good: they are interrupted."""
 FILES = (
     "series.csv",

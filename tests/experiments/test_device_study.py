@@ -112,7 +112,7 @@ def test_whatif_and_studies_take_the_calibration(folder: Path, capsys: pytest.Ca
     assert all(row["low_ratio"] <= row["time_ratio"] <= row["high_ratio"] for row in rows)
     assert 'calibration = "made.json"' in (folder / "vary.toml").read_text()
     assert run(["study", "run", str(folder / "vary.toml"), "--folder", str(folder / "out")]) == 0
-    assert "2 points in 1 chunks" in capsys.readouterr().out
+    assert ": 2 points: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -430,6 +430,7 @@ def hyperfine(*times: float) -> dict[str, Any]:
     [
         ("a.json", hyperfine(3.0, -2.0), "n = 1: time = -2 s lies outside"),
         ("a.json", hyperfine(3.0, 1e300), "n = 1: time = 1e.300 s lies outside"),
+        ("a.json", {"results": [[hyperfine(3.0)["results"][0]]]}, r"results\[0\]: entry: want named fields"),
         ("a.json", hyperfine(0.0, 0.0), r"holds no times over a parameter \(2 of 0 s\)"),
         ("a.txt", "PARAMETER p\nPOINTS 1 2\nREGION f\nDATA 1\nDATA -2\n", "f at p = 2: time = -2 s lies outside"),
         ("a.csv", "threads,time\n1,2 s\n2,-4 s\n", "line 3: time = -4 s lies outside"),

@@ -8,6 +8,7 @@ import pytest
 import slipstick as ss
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
+from tests.pasted import SACCT_JSON
 
 # the layout of sacct's manual page (--format=JobID,JobName,NNodes,NTasks,Elapsed,State); times are of an Amdahl law
 ALIGNED = """JobID           JobName   NNodes   NTasks    Elapsed      State
@@ -108,3 +109,11 @@ def test_two_lists_are_a_series() -> None:
     answer = ss.extrapolate([1, 2, 4, 8], [62.0, 32.0, 17.0, 9.5], 64)
     # Amdahl 1967: 2 + 60 / p
     assert answer.kind == "strong" and answer.value[0] == pytest.approx(2 + 60 / 64, rel=0.05)
+
+
+def test_a_job_whose_state_is_blank_is_left_out_and_counted(tmp_path: Path) -> None:
+    whole = json.loads(json.dumps(SACCT_JSON))
+    whole["jobs"][0]["state"]["current"] = [" "]
+    (tmp_path / "jobs.json").write_text(json.dumps(whole))
+    found = read(tmp_path / "jobs.json")
+    assert len(found.times) == 2 and "2 of 4 jobs left out" in " ".join(found.notes)

@@ -302,7 +302,7 @@ def test_a_run_says_how_many_points_there_are_before_it_starts(
 ) -> None:
     made = _plan(tmp_path, count=10)
     assert command(["study", "run", str(tmp_path / "study.toml"), "--folder", str(tmp_path / "out")]) == 0
-    assert f"{made.points:,} points in 1 chunks" in capsys.readouterr().err
+    assert f"{made.points:,} points" in capsys.readouterr().err
 
 
 def test_steps_that_fall_on_one_whole_number_are_said_with_a_study(

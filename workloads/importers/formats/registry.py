@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
@@ -531,7 +530,7 @@ def of_another_verb(words: Sequence[str], message: str) -> str:
     `words`: of the command line; `message`: the error, which may say it already.
     """
     targets = READ_BY.get(words[0] if words else "")
-    path = next((word for word in words[1:] if not word.startswith("-") and Path(word).is_file()), "")
+    path = next((word for word in words[1:] if not word.startswith("-") and os.path.isfile(word)), "")  # noqa: PTH113 - Path raises for long words
     if targets is None or not path or " takes it" in message:
         return ""
     try:
