@@ -39,7 +39,7 @@ LANES = 0.01, 0.5
 
 
 @dataclass(frozen=True)
-class Layer:
+class TimedLayer:
     """A layer of a model, and its measured seconds; equal layers of several models share a `topology`."""
 
     model: str
@@ -77,7 +77,7 @@ def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
         )  # fmt: skip
 
 
-def _layers(kind: str, frame: pd.DataFrame) -> list[Layer]:
+def _layers(kind: str, frame: pd.DataFrame) -> list[TimedLayer]:
     """Rows of a kind as operations of one image."""
     made = []
     for _, row in frame.iterrows():
@@ -91,20 +91,20 @@ def _layers(kind: str, frame: pd.DataFrame) -> list[Layer]:
         else:
             dims |= {"reads": float(row["outputs"]), "writes": float(row["outputs"])}
         op = operation("layer", kind, dims, "float32", facts)
-        made.append(Layer(str(row["model_name"]), str(row["topology_hash"]), op, float(row["mean_time"])))
+        made.append(TimedLayer(str(row["model_name"]), str(row["topology_hash"]), op, float(row["mean_time"])))
     return made
 
 
-def _ask(layer: Layer) -> tuple[Workload, Machine]:
+def _ask(layer: TimedLayer) -> tuple[Workload, Machine]:
     return Workload("layer", (layer.op,)), machine(HOST)
 
 
-def _fits(seen: Sequence[Layer], _: Sequence[Machine]) -> Fits:
+def _fits(seen: Sequence[TimedLayer], _: Sequence[Machine]) -> Fits:
     """Three numbers of the kind, as `cpu_step` has them; a convolution has the cost of lowering it as well."""
     return Fits(gpu_kernels(), layers=FrozenDict({seen[0].op.kind: fitted(seen)}))
 
 
-def fitted(seen: Sequence[Layer]) -> CpuRoofline:
+def fitted(seen: Sequence[TimedLayer]) -> CpuRoofline:
     """The numbers of one kind that layers show."""
     forms = list(_forms(seen))
     formula, measured = RowFormula.of(CpuRoofline(), forms), joined_times(forms)
@@ -126,9 +126,9 @@ def _expected(lanes: float) -> tuple[ParameterPrior, ...]:
     )
 
 
-def _forms(layers: Sequence[Layer]) -> Iterator[OperationTimes]:
+def _forms(layers: Sequence[TimedLayer]) -> Iterator[OperationTimes]:
     """Layers whose formula is one, together."""
-    alike: dict[tuple[object, ...], list[Layer]] = {}
+    alike: dict[tuple[object, ...], list[TimedLayer]] = {}
     for layer in layers:
         op = layer.op
         form = [op.dims[name] for name in ("kernel_height", "kernel_width", "groups") if op.kind == "convolution"]
@@ -140,7 +140,7 @@ def _forms(layers: Sequence[Layer]) -> Iterator[OperationTimes]:
         yield OperationTimes.of(machine(HOST), op.kind, "float32", dims, times, dict(op.attributes), FILE)
 
 
-def _floor(layers: Sequence[Layer]) -> float | None:
+def _floor(layers: Sequence[TimedLayer]) -> float | None:
     """Mean relative deviation of equal layers of several models from their mean."""
     alike: dict[str, list[float]] = {}
     for layer in layers:
