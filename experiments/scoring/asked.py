@@ -52,13 +52,13 @@ class Fits:
         return MeasuredOperations(self.kernels).for_question(workload, machine, run, instead_of)
 
 
-def unseen(asked: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibration:
+def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibration:
     """Kernels that were timed alone, without machines that are asked and not seen, nor generations none of which is."""
     known, names, generations = gpu_kernels(), set[str](), set[str]()
     for one in seen:
         names.add(one.name)
         generations.add(generation_of(one.family))
-    gone = {one.name: generation_of(one.family) for one in asked if one.name not in names}
+    gone = {one.name: generation_of(one.family) for one in wanted if one.name not in names}
 
     def stays(name: str) -> bool:
         one = known.machines[name]
@@ -82,9 +82,9 @@ class Answers:
     roofline: FloatArray
 
 
-def answers(asked: Sequence[tuple[Workload, Machine]], fitted: Fitted | None = None) -> Answers:
+def answers(questions: Sequence[tuple[Workload, Machine]], fitted: Fitted | None = None) -> Answers:
     """The default answer to each question; `fitted` answers in place of what ships."""
-    return Answers(*np.array([_answer(*one, fitted) for one in asked], dtype=float).reshape(-1, 4).T)
+    return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 4).T)
 
 
 def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, float, float, float]:
@@ -109,9 +109,9 @@ def left_out(
     made = Answers(*np.full((4, len(rows)), np.nan))
     for fold in turns:
         progress(f"{fold.held_out[:SHOWN]}: {len(fold.scored):,} questions from fits to {len(fold.known):,} rows")
-        asked = [ask(rows[at]) for at in fold.scored]
-        machines = list({machine.name: machine for _, machine in asked}.values())
-        here = answers(asked, fitted([rows[at] for at in fold.known], machines))
+        questions = [ask(rows[at]) for at in fold.scored]
+        machines = list({machine.name: machine for _, machine in questions}.values())
+        here = answers(questions, fitted([rows[at] for at in fold.known], machines))
         for name, values in vars(here).items():
             getattr(made, name)[fold.scored] = values
     return made

@@ -77,8 +77,8 @@ def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame) -> Iterator
 def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
     """Default answers for single operations beside measured seconds; the long ones apart."""
     measured = np.asarray(seconds, dtype=np.float64)
-    asked = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
-    ours, low, high, plain = asked.seconds, asked.low, asked.high, asked.roofline
+    answered = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
+    ours, low, high, plain = answered.seconds, answered.low, answered.high, answered.roofline
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(

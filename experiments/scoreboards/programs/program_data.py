@@ -129,7 +129,9 @@ def runs_of(folder: Path) -> list[ProgramRun]:
     frame = times(folder)
     columns = [frame[name].tolist() for name in ("source", "machine", "device", "mode", "mean_s")] if len(frame) else []
     rows = zip(*columns, strict=True)
-    made = [ProgramRun(str(one), str(host), str(on), str(mode), float(time)) for one, host, on, mode, time in rows]
+    made = [
+        ProgramRun(str(one), str(host), str(device), str(mode), float(time)) for one, host, device, mode, time in rows
+    ]
     return [one for one in made if one.mode in (EAGER, INDUCTOR)]
 
 

@@ -69,12 +69,12 @@ class ProgramTimes:
 
     def rows_beside(self) -> tuple[list[str], Beside]:
         """All classes of kernels, and the image networks as rows of their law."""
-        found = classes({run.source: self.known[run.source] for run in self.runs})
+        of_programs = classes({run.source: self.known[run.source] for run in self.runs})
         if self.networks.empty:
-            return found, None
+            return of_programs, None
         some = networks_of(self.networks)
         there = [network for network in some.networks if network is not None]
-        every_class = sorted({*found, *(name for one in there for name in one.names)})
+        every_class = sorted({*of_programs, *(name for one in there for name in one.names)})
         families = some.frame["family"].astype(str).tolist()
         return every_class, vision_law.law_rows(there, some.seconds, families, every_class)
 

@@ -54,10 +54,10 @@ def _programs(data: Data) -> Iterator[Scored | ValidationRow]:
         mode = "eager" if run.mode == EAGER else "compiled"
         return traced[run.source].workload, machine(run.machine).using({"runtime.mode": mode})
 
-    def fitted(seen: Sequence[ProgramRun], asked: Sequence[Machine]) -> Fits:
+    def fitted(seen: Sequence[ProgramRun], wanted: Sequence[Machine]) -> Fits:
         there = {machine(run.machine).name: machine(run.machine) for run in seen}
         made = ProgramTimes(seen, traced, networks).fit()
-        return Fits(replace(unseen(asked, list(there.values())), programs=Same(made)))
+        return Fits(replace(unseen(wanted, list(there.values())), programs=Same(made)))
 
     for case, held, key, at_most in (
         ("program unseen", "program", [run.source for run in rows.rows], FOLDS),
@@ -78,16 +78,16 @@ def _copied(rows: Rows[ProgramRun], turns: Sequence[Fold]) -> FloatArray:
     for fold in turns:
         seen = [rows.rows[at] for at in fold.known]
         for at in fold.scored:
-            run, on = rows.rows[at], machine(rows.rows[at].machine)
+            run, device = rows.rows[at], machine(rows.rows[at].machine)
             others = [one for one in seen if (one.source, one.mode) == (run.source, run.mode) and one.host != run.host]
             if others:
-                near = max(others, key=lambda one: shared_words(machine(one.machine).family, on.family))
-                made[at] = near.seconds * _bandwidth(machine(near.machine)) / _bandwidth(on)
+                near = max(others, key=lambda one: shared_words(machine(one.machine).family, device.family))
+                made[at] = near.seconds * _bandwidth(machine(near.machine)) / _bandwidth(device)
     return made
 
 
-def _bandwidth(on: Machine) -> float:
-    return on.bandwidth(on.main_memory)
+def _bandwidth(device: Machine) -> float:
+    return device.bandwidth(device.main_memory)
 
 
 def _scores(

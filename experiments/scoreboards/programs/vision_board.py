@@ -98,7 +98,7 @@ def _ask(row: pd.Series) -> tuple[Workload, Machine]:
     return as_run(network, setting_of(row)), machine(catalogued(str(row["device"]))).using(mode)
 
 
-def _fits(data: Data, seen: Sequence[pd.Series], asked: Sequence[Machine]) -> Fits:
+def _fits(data: Data, seen: Sequence[pd.Series], wanted: Sequence[Machine]) -> Fits:
     """From rows of image networks that are known, and from all other programs."""
     import pandas as pd
 
@@ -106,8 +106,8 @@ def _fits(data: Data, seen: Sequence[pd.Series], asked: Sequence[Machine]) -> Fi
     cpus = known[[on_cpu(str(device)) for device in known["device"]]]
     runs = [run for run in runs_of(data.folder) if run.source in traced and run.machine]
     there = {run.machine for run in runs} | {catalogued(str(device)) for device in known["device"]}
-    gpus = unseen(asked, map(machine, there))
-    if any(machine_kind(one) == "gpu" for one in asked):
+    gpus = unseen(wanted, map(machine, there))
+    if any(machine_kind(one) == "gpu" for one in wanted):
         gpus = replace(gpus, programs=Same(ProgramTimes(runs, traced, some_networks(known)).fit()))
     return Fits(gpus, fit(CpuLibraryLaw(), cpu_rows(cpus)) if len(cpus) else None)
 
