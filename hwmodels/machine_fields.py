@@ -44,27 +44,11 @@ EXTENDS = MachineField(
     "none",
     "The shipped machine, or the file in this one's folder, whose fields hold where this file states none.",
 )
-BEGIN, END = "<!-- made by python -m tools.machine_fields -->", "<!-- end -->"
 
 
 def machine_fields() -> tuple[MachineField, ...]:
     """All fields of a machine file: what it extends, then in the order of the records."""
     return (EXTENDS, *_fields(Machine, "", ()))
-
-
-def page_with_fields(page: str) -> str:
-    """A page of Markdown with the table of today between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{fields_table()}\n\n{END}{rest.partition(END)[2]}"
-
-
-def fields_table() -> str:
-    """The fields as a table in Markdown."""
-    lines = ["| field | want | default | meaning |", "|---|---|---|---|"]
-    for field in machine_fields():
-        wanted = f"{field.wanted} in {field.unit}" if field.unit else field.wanted
-        lines.append(f"| `{field.path}` | {wanted} | {field.default} | {field.meaning.replace('|', ' or ')} |")
-    return "\n".join(lines)
 
 
 def _fields(record: Any, above: str, place: tuple[str, ...]) -> Iterator[MachineField]:

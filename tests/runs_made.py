@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+from slipstick.workloads.runs.iterations import Iterations
 
 SERVED = {
     "date": "20260101-000000",
@@ -86,3 +89,13 @@ TRAINER_STATE: dict[str, Any] = {
     "max_steps": 500,
     "train_batch_size": 8,
 }
+
+
+def write_log(path: Path, iterations: Iterations) -> None:
+    """A CSV that `read_log` reads back: iteration, seq_len (or the proxy's name) and time_s where known."""
+    name = "seq_len" if iterations.proxy == "length" else iterations.proxy
+    with path.open("w") as stream:
+        times = iterations.times
+        stream.write(f"iteration,{name}" + ("" if times is None else ",time_s") + "\n")
+        for index, value in enumerate(iterations.lengths):
+            stream.write(f"{index},{value:g}" + ("" if times is None else f",{float(times[index])!r}") + "\n")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.workloads.catalog import built_names, built_outline, outlines_file
 
 
 def main() -> None:
     """Build every workload once and write what the list of workloads shows of it."""
-    with atomic_write(outlines_file()) as stream:
-        json.dump({name: built_outline(name) for name in built_names()}, stream, indent=0)
-        stream.write("\n")
+    write_json(outlines_file(), {name: built_outline(name) for name in built_names()}, indent=0)
 
 
 if __name__ == "__main__":

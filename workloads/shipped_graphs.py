@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slipstick.common.opener import read_bytes
 from slipstick.common.readers import parse_json
-
-if TYPE_CHECKING:
-    from slipstick.workloads.graph.workload import Workload
 
 PACKED = ".json.xz"
 """How their names end; xz takes two thirds of a gzip."""
@@ -32,13 +28,3 @@ def graph_document(name: str) -> Any:
 
     path = graphs_folder() / f"{name}{PACKED}"
     return parse_json(lzma.decompress(read_bytes(path)).decode(), path)
-
-
-def write_graph(workload: Workload, path: Path) -> None:
-    """Write a network as it ships."""
-    import lzma
-
-    from slipstick.workloads.graph.workload_writer import to_json
-
-    content = json.dumps(to_json(workload), separators=(",", ":")).encode()
-    path.write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))

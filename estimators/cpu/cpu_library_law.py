@@ -26,7 +26,7 @@ from slipstick.estimators.roofline.roofline import product_of_fields, serving_ra
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -58,7 +58,7 @@ so that no operator starts a step. A judgement: a parallel region of OpenMP take
 
 
 @dataclass(frozen=True)
-class CpuLibrary(FormulaModel):
+class CpuLibrary(CheckedParameters, FormulaModel):
     """t = launches (launch overhead + start) + flop slowdown / peak + bytes x traffic / bandwidth of main memory.
 
     Few cores do not draw all of that bandwidth (`CORE_BANDWIDTH` each).
@@ -79,9 +79,6 @@ class CpuLibrary(FormulaModel):
     other_traffic: Annotated[float, Parameter("1", "time of a byte of any other kernel", 0.0, 1e3)] = 1.0
 
     stream: Annotated[float, Parameter("1", "time of a byte of a long stream", 1.0, 1e3)] = STREAM
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Operations that share a formula."""

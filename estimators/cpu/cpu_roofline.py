@@ -22,7 +22,7 @@ from slipstick.estimators.roofline.roofline import product_of_fields, serving_ra
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -31,7 +31,7 @@ SOURCE = "ECM and roofline of multi-core CPUs: Stengel et al., ICS 2015; Hofmann
 
 
 @dataclass(frozen=True)
-class CpuRoofline(FormulaModel):
+class CpuRoofline(CheckedParameters, FormulaModel):
     """t = max(arithmetic, traffic, latency) + lowering + launches x (launch overhead + overhead).
 
     * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes (as the runtime's
@@ -54,9 +54,6 @@ class CpuRoofline(FormulaModel):
     lowering: Annotated[
         float, Parameter("cycle", "for an element of a convolution's im2col matrix; 0: it is never written", 0.0, 100.0)
     ] = 0.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def caches(self, machine: Machine) -> str:
         """Hot where the runtime says none: loops over the same data on the same cores."""

@@ -28,6 +28,7 @@ from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ComputeAndCollectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Workload
 
 CONVOLUTION = CpuRoofline(compute_efficiency=0.668, memory_efficiency=0.628, overhead=4.09e-5, lowering=2.64)
@@ -43,7 +44,6 @@ KINDS: dict[str, FormulaModel] = {
     "softmax": NORM,
     OTHER: POINTWISE,
 }
-PRODUCTS = frozenset({"convolution", "gemm", "attention", "recurrent"})
 FITTED_TO = "intel-skylake-sp"
 SCATTER = 0.25
 """Of a whole network on the processor that was fitted to: that of its convolutions (0.26), which are most of it."""
@@ -76,7 +76,8 @@ def cpu_step(
         kinds, spread = {**KINDS, **(layers or {})}, SCATTER if machine.family == FITTED_TO else ELSEWHERE
         source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
         kinds_used = {op.kind for op in workload or ()}
-        doubts = ["without convolutions"] if kinds_used & PRODUCTS and "convolution" not in kinds_used else []
+        multiplies = any(family_of(kind).product for kind in kinds_used)
+        doubts = ["without convolutions"] if multiplies and "convolution" not in kinds_used else []
     else:
         library, half = cpu_library(machine, fit)
         kinds = {"gather": POINTWISE, OTHER: library}
@@ -88,7 +89,7 @@ def cpu_step(
     estimator = ComposedEstimator(
         ComputeAndCollectives(FrozenDict(kinds)), Sequential(), "operations of a multi-core CPU, by kind"
     )
-    types = {op.dtype for op in workload or () if op.kind in PRODUCTS}
+    types = {op.dtype for op in workload or () if family_of(op.kind).product}
     doubts += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
     if not doubts:
         return Calibration(estimator, (), residual_std=spread, source=source), ()

@@ -9,7 +9,7 @@ from typing import Annotated
 from slipstick.common.expressions import symbol
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.instruction_count import counted_instructions
@@ -17,7 +17,7 @@ from slipstick.workloads.graph.workload import Op
 
 
 @dataclass(frozen=True)
-class InstructionCount(FormulaModel):
+class InstructionCount(CheckedParameters, FormulaModel):
     """t = operation_factor x instructions / clock, for one thread that has its core to itself.
 
     Instructions are the workload's where it states them (resource `instructions`), else counted from flop, bytes and
@@ -27,9 +27,6 @@ class InstructionCount(FormulaModel):
     operation_factor: Annotated[
         float, Parameter("1", "cycles a counted instruction takes; absorbs vectorisation (Table III: 15)", 1e-3, 1e4)
     ] = 15.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """One formula for all."""

@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import Clock, OperationModel
 from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import AXES, BY_NAME, LoopKernel, kernel_named
@@ -23,7 +23,7 @@ ELEMENT_BYTES = {"float32": 4, "float64": 8}
 
 
 @dataclass(frozen=True)
-class LayerConditions(OperationModel):
+class LayerConditions(CheckedParameters, OperationModel):
     """t = lines of results x max(ECM cycles / cores, memory cycles / NUMA domains in use) / clock.
 
     * ECM cycles of one line on one core: max(T_OL, T_nOL + sum of the transfers), T_OL the arithmetic at the peak of
@@ -37,9 +37,6 @@ class LayerConditions(OperationModel):
     """
 
     cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def runs_at(self) -> Clock:
         """The machine's own clock."""

@@ -28,7 +28,7 @@ from slipstick.estimators.roofline.measured_table import MeasuredTimes, OfOneMac
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import ThreadSchedule
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import network_of
@@ -45,7 +45,7 @@ PASSES = {
 
 
 @dataclass(frozen=True)
-class PassTimes(OfOneMachine):
+class PassTimes(CheckedParameters, OfOneMachine):
     """t = forward, or forward + backward, of one image on a thread that has its core to itself; preparation once.
 
     `network`: what was measured; another network is refused.
@@ -59,9 +59,6 @@ class PassTimes(OfOneMachine):
     network: str = ""
     fingerprint: str = ""
     source: str = "Viebke et al. 2019, Table VI"
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The pass; refuses what was not measured.

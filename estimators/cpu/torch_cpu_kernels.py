@@ -13,7 +13,7 @@ from slipstick.estimators.interconnect.compute_and_collectives import ComputeAnd
 from slipstick.estimators.symbolic.cache_residency import share_beyond
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.saved import in_place
 from slipstick.workloads.graph.workload import Attribute, Op
@@ -36,7 +36,7 @@ vector loops of their own; all others ("function") go through a library's, of wh
 
 
 @dataclass(frozen=True)
-class TorchKernels(ComputeAndCollectives):
+class TorchKernels(CheckedParameters, ComputeAndCollectives):
     """The model of each of PyTorch's kernels, and pages of memory that are new to the program.
 
     A result whose memory the system gives anew costs a page fault for each page (the system clears the page first).
@@ -50,9 +50,6 @@ class TorchKernels(ComputeAndCollectives):
     fresh: Annotated[
         float, Parameter("1", "share of results below 32 MiB whose memory the system gives anew", 0.0, 1.0)
     ] = 0.5
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> tuple[Hashable, ...]:
         """The kernel, its key, and which memory the result has."""

@@ -15,7 +15,7 @@ from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import cost_by_level
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import VALUE_BYTES
@@ -47,7 +47,7 @@ class LoopRoofline(FormulaModel):
 
 
 @dataclass(frozen=True)
-class LevelLoops(FormulaModel):
+class LevelLoops(CheckedParameters, FormulaModel):
     """T = start + max(bytes at the bandwidth of the level that holds them, chain of dependent additions).
 
     A vector is found in the nearest level that holds what was touched since its last use (its reuse volume, handed on
@@ -58,9 +58,6 @@ class LevelLoops(FormulaModel):
     addition: Annotated[float, Parameter("cycle", "latency of a dependent addition", 0.0, 100.0)] = 4.0
     start: Annotated[float, Parameter("s", "of every loop: call, vector set-up, remainder", 0.0, 1e-3)] = 2e-8
     gather: Annotated[float, Parameter("1", "share of a level's bandwidth that a gather reaches", 1e-3, 10.0)] = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Gathers apart from plain loops."""

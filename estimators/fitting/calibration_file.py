@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, of_kind
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.symbolic.parameters import parameters
 
 SCHEMA = "slipstick-calibration-1"
 MAX_PARAMETERS = 1000
+Table: TypeAlias = tuple[tuple[float, ...], ...]
 MAX_DRAWS, MAX_WARNINGS = 10_000, 1000
 
 
@@ -53,8 +52,7 @@ def to_dict(calibration: Calibration, estimator_name: str) -> dict[str, Any]:
 
 def save(calibration: Calibration, estimator_name: str, path: str | os.PathLike[str]) -> None:
     """Write the JSON file, whole or not at all."""
-    with atomic_write(path) as stream:
-        json.dump(to_dict(calibration, estimator_name), stream, indent=1, allow_nan=False)
+    write_json(path, to_dict(calibration, estimator_name), indent=1)
 
 
 @checked
@@ -69,63 +67,46 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") != SCHEMA:
         raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
-    entries = require_mapping(fields.get("parameters"), path, "parameters")
-    names = fields.get("names")
-    if not (isinstance(names, list) and 0 < len(names) <= MAX_PARAMETERS and all(name in [*entries] for name in names)):
+    entries = of_kind(dict[str, dict[str, Any]], fields.get("parameters"), f"{path}: parameters")
+    names = of_kind(tuple[str, ...], fields.get("names"), f"{path}: names")
+    if not 0 < len(names) <= MAX_PARAMETERS or not entries.keys() >= {*names}:
         raise InputError(f"{path}: names: want a list of fitted parameters, each one in 'parameters'")
-    values = {
-        name: _number(require_mapping(entry, path, name).get("value"), path, name) for name, entry in entries.items()
-    }
+    values = {name: of_kind(float, entry.get("value"), f"{path}: {name}") for name, entry in entries.items()}
     try:
         fitted = estimator.model.with_parameters(values)
         fitted = fitted.about(str(fields["quantity"])) if fields.get("quantity") else fitted
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    numbers = {
+        name: None if fields.get(name) is None else of_kind(float, fields[name], f"{path}: {name}")
+        for name in ("residual_std", "degrees_of_freedom", "residual_seconds", "residual_freedom", "common_std")
+    }
+    sample = of_kind(Table, fields.get("sample") or [], f"{path}: sample")  # none in files of before they were kept
+    if len(sample) > MAX_DRAWS or any(len(draw) != len(names) for draw in sample):
+        raise InputError(f"{path}: sample: want at most {MAX_DRAWS} draws of {len(names)} numbers, one a parameter")
+    warnings = of_kind(tuple[str, ...], fields.get("warnings") or [], f"{path}: warnings")
     return Calibration(
         fitted,
-        tuple(map(str, names)),
-        _covariance(fields, len(names), path),
-        tuple(_number(r, path, "residuals") for r in listed(fields.get("residuals"), path, "residuals")),
-        _optional(fields, "residual_std", path),
-        _optional(fields, "degrees_of_freedom", path),
+        names,
+        _covariance(fields.get("covariance"), len(names), path),
+        of_kind(tuple[float, ...], fields.get("residuals"), f"{path}: residuals"),
+        numbers["residual_std"],
+        numbers["degrees_of_freedom"],
         str(fields.get("fingerprint", "")),
         str(fields.get("source", "")),
-        residual_seconds=_optional(fields, "residual_seconds", path),
-        residual_freedom=_optional(fields, "residual_freedom", path),
-        common_std=_optional(fields, "common_std", path) or 0.0,
-        metric_std=FrozenDict(
-            {
-                name: _number(value, path, f"metric_std.{name}")
-                for name, value in require_mapping(fields.get("metric_std") or {}, path, "metric_std").items()
-            }
-        ),
-        sample=_sample(fields, len(names), path),
-        warnings=_warnings(fields, path),
+        residual_seconds=numbers["residual_seconds"],
+        residual_freedom=numbers["residual_freedom"],
+        common_std=numbers["common_std"] or 0.0,
+        metric_std=of_kind(FrozenDict[float], fields.get("metric_std") or {}, f"{path}: metric_std"),
+        sample=sample,
+        warnings=tuple(line[:500] for line in warnings[:MAX_WARNINGS]),
     )
 
 
-def _warnings(fields: Mapping[str, Any], path: object) -> tuple[str, ...]:
-    lines = listed(fields.get("warnings") or [], path, "warnings")
-    return tuple(str(line)[:500] for line in lines[:MAX_WARNINGS])
-
-
-def _sample(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:
-    """Draws of the fitted parameters; none in files of before they were kept."""
-    draws = listed(fields.get("sample") or [], path, "sample")
-    if len(draws) > MAX_DRAWS:
-        raise InputError(f"{path}: sample: {len(draws)} draws, want at most {MAX_DRAWS}")
-    sample = tuple(tuple(_number(v, path, "sample") for v in listed(draw, path, "sample")) for draw in draws)
-    if any(len(draw) != size for draw in sample):
-        raise InputError(f"{path}: sample: want draws of {size} numbers, one a fitted parameter")
-    return sample
-
-
-def _covariance(fields: Mapping[str, Any], size: int, path: object) -> tuple[tuple[float, ...], ...]:
-    table = fields.get("covariance")
+def _covariance(table: Any, size: int, path: object) -> Table:
     if table is None:
         return tuple((float("nan"),) * size for _ in range(size))
-    rows = listed(table, path, "covariance")
-    covariance = tuple(tuple(_number(v, path, "covariance") for v in listed(row, path, "covariance")) for row in rows)
+    covariance = of_kind(Table, table, f"{path}: covariance")
     matrix = np.array(covariance) if len({len(row) for row in covariance}) == 1 else np.empty(0)
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
         raise InputError(f"{path}: covariance: want a symmetric table of {size} x {size} numbers")
@@ -140,13 +121,3 @@ def listed(value: Any, path: object, field: str) -> list[Any]:
     if not isinstance(value, list):
         raise InputError(f"{path}: {field}: want a list")
     return value
-
-
-def _number(value: Any, path: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{path}: {field}: {str(value)[:40]!r} is no number")
-    return float(value)
-
-
-def _optional(fields: Mapping[str, Any], name: str, path: object) -> float | None:
-    return None if fields.get(name) is None else _number(fields[name], path, name)

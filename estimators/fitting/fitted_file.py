@@ -19,7 +19,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.opener import read_bytes
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import FloatArray
@@ -154,8 +154,7 @@ def write_if_changed(path: Path, text: str) -> bool:
     """Write a JSON document, unless the file holds the same to five digits; whether it was written."""
     if path.exists() and _alike(read_json(path), json.loads(text)):
         return False
-    with atomic_write(path) as stream:
-        stream.write(text)
+    write_text(path, text)
     return True
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from slipstick.estimators.gpu.kernels.kernel_classes import apart
 from slipstick.estimators.gpu.transfer.pooling_constants import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.hwmodels.machine import HALF
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op
 
 NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4", "mxfp4")
@@ -23,8 +24,6 @@ WEIGHTS_ALONE = 0.3
 judgement. The calibration has no public times of them; kernels differ by a factor of two and more. Against gpt-fast's
 README (A100, Llama 2 7B, one sequence; 105, 156 and 197 tokens/s with weights in BF16, INT8 and INT4) the default
 answers are 18, 26 and 35 % low."""
-STREAMS = ("elementwise", "reduction", "move", "optimizer", "pool", "gather", "scatter", "upsample", "collective")
-"""Kinds that read their operands and write their results once."""
 
 
 @dataclass(frozen=True)
@@ -111,5 +110,5 @@ def _candidates(name: str) -> Iterator[FallbackClass]:
         yield FallbackClass("convolution.float32", 0.2)
     if kind in ("norm", "softmax"):
         yield FallbackClass(f"{kind}.float32", 0.1)
-    if kind in STREAMS:
+    if family_of(kind).streams:
         yield FallbackClass("elementwise.float32", 0.1 if kind == "elementwise" else 0.2)

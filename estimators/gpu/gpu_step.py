@@ -41,8 +41,8 @@ from slipstick.estimators.roofline.roofline import widened
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.transforms.fusion import PRODUCTS
 
 CERTAIN = 1.0
 """No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
@@ -86,7 +86,7 @@ def _measured_kernels(
     notes: dict[str, str] = {}
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
-        computed = f"{kind}.float32" if kind in PRODUCTS and widened(machine, dtype) else name
+        computed = f"{kind}.float32" if family_of(kind) is PRODUCT and widened(machine, dtype) else name
         standing = fallback_class_for(computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)

@@ -28,8 +28,8 @@ from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.transforms.fusion import PRODUCTS
 
 IMAGE_NETWORKS = (
     "convolutions, pooling and norms of images in 16 bits: as image networks on an RTX 3090 and an RTX 4090"
@@ -64,7 +64,7 @@ def program_shares(
             continue
         if dtype in PLAIN:
             share = float(part == GROUPED or (rounds and (programs or name == f"convolution.{TF32}")))
-        elif dtype not in HALF or (kind in PRODUCTS and widened(machine, dtype) and part != GROUPED):
+        elif dtype not in HALF or (family_of(kind) is PRODUCT and widened(machine, dtype) and part != GROUPED):
             continue  # those programs multiplied 16 bits on matrix units
         else:
             share = 1.0 if part in IN_NETWORKS else _share(known, machine, kind, dtype)

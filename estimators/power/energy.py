@@ -22,7 +22,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 
@@ -38,7 +38,7 @@ rates are under one cap."""
 
 
 @dataclass(frozen=True)
-class PowerModel:
+class PowerModel(CheckedParameters):
     """P = idle + (active idle + flop e_flop v^2 f / t + byte e_byte b / t) t / (t + settle), held at the cap.
 
     e_flop is the machine's energy of a float32 flop times the share of the dtype, v^2 what its clock costs
@@ -53,9 +53,6 @@ class PowerModel:
     flop: Annotated[float, Parameter("1", "energy of a flop over the machine's number", 0, 100)] = 1.0
     byte: Annotated[float, Parameter("1", "energy of a byte over the machine's number", 0, 100)] = 1.0
     settle: Annotated[float, Parameter("s", "length of a kernel that draws half of what a long one draws", 0, 1)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def formula(self, machine: Machine) -> Formula:
         """Watts of measured times, which are those of the clock that the cap leaves.

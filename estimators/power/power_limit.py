@@ -25,13 +25,13 @@ from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, ParameterPrior
 from slipstick.estimators.power.power_cap import BusyPower, stretched
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 
 LEAST_DUTY, MOST_BUSY = 0.02, 1.3
 
 
 @dataclass(frozen=True)
-class PowerLimit:
+class PowerLimit(CheckedParameters):
     """The law of the module's first lines with its five parameters; the spreads are those of devices left out.
 
     `fitted_limit` gives those of 991 epochs of training under limits on P100, V100 and Quadro RTX 6000 (Zeus, You et
@@ -48,9 +48,6 @@ class PowerLimit:
     duty_start: Annotated[float, Parameter("1", "log odds of the duty cycle at idle power", -6.0, 8.0)] = -1.0
     time_spread: tuple[float, float] = (0.1, 0.05)
     power_spread: tuple[float, float] = (0.1, 0.05)
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def ratios(self, power: npt.ArrayLike, limit: npt.ArrayLike, rated: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Time and mean power under a limit, both over those without one; shapes broadcast.

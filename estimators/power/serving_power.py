@@ -19,7 +19,7 @@ from slipstick.estimators.power.power_cap import BusyPower, cap_watts, rated_wat
 from slipstick.estimators.power.serving_power_law import COLUMNS, MOST, TEXT, power_fit, power_groups
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 
@@ -65,7 +65,7 @@ class ServingWork:
 
 
 @dataclass(frozen=True)
-class ServingPower:
+class ServingPower(CheckedParameters):
     """The law of the module's first lines; `of` gives the parameters that metered runs make most probable."""
 
     base: Annotated[float, Parameter("1", "log odds of the share of the cap at no work", -10.0, 10.0)]
@@ -80,9 +80,6 @@ class ServingPower:
     def of(cls, machine: Machine, kind: str = TEXT) -> ServingPower:
         """Parameters for a machine, pooled over vLLM runs that were metered (``slipstick validate energy``)."""
         return cls(**power_fit().slopes(power_groups(machine, kind)))
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def share(self, work: ServingWork) -> FloatArray:
         """Power of a device that works all the time, over its cap.

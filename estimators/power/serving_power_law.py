@@ -23,8 +23,8 @@ MOST = 1.06
 COLUMNS = ("read", "flop", "ranks", "sequences", "narrow", "grouped")
 """Of `ServingWork.columns`."""
 Use: TypeAlias = Literal["training", "inference"]
-NOW, TEXT = "2025", "2025 text"
-"""Groups of engines that run today, and of those that serve text."""
+TEXT = "2025 text"
+"""Group of the engines of today that serve text."""
 ODDS = {
     "base": (0.5, 1.0, ("vendor", "era", "kind")),
     "read": (5.0, 1.0, ("generation",)),

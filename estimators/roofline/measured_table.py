@@ -12,7 +12,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
@@ -39,7 +39,7 @@ class OfOneMachine(FormulaModel):
 
 
 @dataclass(frozen=True)
-class MeasuredTimes(OfOneMachine):
+class MeasuredTimes(CheckedParameters, OfOneMachine):
     """t = scale x ((1 - warmth) x seconds + warmth x warm) + overhead, of one execution.
 
     Parameters
@@ -66,9 +66,6 @@ class MeasuredTimes(OfOneMachine):
     warm: FrozenDict[float] = FrozenDict()
     hint: str = ""
     warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", 0.0, 1.0)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,).

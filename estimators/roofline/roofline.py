@@ -17,7 +17,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.hwmodels.runtime import CacheState
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -27,7 +27,7 @@ SOURCE = "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009"
 
 
 @dataclass(frozen=True)
-class Roofline(FormulaModel):
+class Roofline(CheckedParameters, FormulaModel):
     """t = max(sum of flop / peak, sum of bytes / bandwidth of the slowest level passed) + launches x launch overhead.
 
     Main memory holds all bytes unless the runtime's caches are warm (the last one serves what fits into it) or hot
@@ -38,9 +38,6 @@ class Roofline(FormulaModel):
     compute_efficiency: Annotated[float, Parameter("1", "share of the peak rate that is reached", 1e-6, 1.0)] = 1.0
     memory_efficiency: Annotated[float, Parameter("1", "share of the bandwidth that is reached", 1e-6, 1.0)] = 1.0
     overhead: Annotated[float, Parameter("s", "added to every launch", 0.0, 10.0)] = 0.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def caches(self, machine: Machine) -> str:
         """Cold where the runtime says none."""

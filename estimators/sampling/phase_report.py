@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import atomic_write, write_json
 from slipstick.estimators.sampling.phases import Labels
 from slipstick.workloads.runs.step_profiles import Place, StepTable
 
@@ -113,8 +112,7 @@ class PhaseReport:
         folder.mkdir(parents=True, exist_ok=True)
         summary, table, trace = folder / "phases.json", folder / "phases.csv", folder / "phases.trace.json"
         assignment = {str(step.step): label for step, label in zip(self.table.steps, self.labels.tolist(), strict=True)}
-        with atomic_write(summary) as file:
-            json.dump({"phases": self.records(), "step_phase": assignment}, file, indent=1)
+        write_json(summary, {"phases": self.records(), "step_phase": assignment}, indent=1)
         with atomic_write(table) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["phase", "place", "operation", "time_s", "count", "phase_time_s", "phase_share"])
@@ -123,8 +121,7 @@ class PhaseReport:
                     writer.writerows(
                         [phase.label, place, top.name, top.time, top.count, phase.time, phase.share] for top in tops
                     )
-        with atomic_write(trace) as file:
-            json.dump({"traceEvents": list(self.chrome_events())}, file)
+        write_json(trace, {"traceEvents": list(self.chrome_events())})
         return summary, table, trace
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
-from slipstick.common.writer import atomic_write
 
 Document = Mapping[str, Any]
 Made = TypeVar("Made")
@@ -29,13 +27,6 @@ def from_document(path: str | Path, schema: str, what: str, made: Callable[[Docu
         raise InputError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: {what} without a usable {error}") from None
-
-
-def write_document(document: Document, path: str | Path) -> None:
-    """Write it, whole or not at all; `from_document` reads it back."""
-    with atomic_write(path) as stream:
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
 
 
 def number(name: str, value: Any, high: float) -> float:

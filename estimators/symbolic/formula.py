@@ -14,6 +14,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
+from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
 from slipstick.estimators.symbolic.parameters import parameters
 
 
@@ -85,9 +86,7 @@ class Formula:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """The derivative by every symbol at points, as numbers: what `derivative` says of each, much faster."""
-        from slipstick.estimators.symbolic.gradient_lowering import gradient
-
-        return gradient(self.expression, values)
+        return self.lowered.gradient(values)
 
     @property
     def parts(self) -> tuple[sp.Expr, ...]:
@@ -104,10 +103,10 @@ class Formula:
         """The formula with some symbols replaced by numbers or expressions."""
         put = {symbol(name): sp.sympify(value, strict=True) for name, value in values.items()}
         return Formula(
-            self.expression.xreplace(put),
+            replaced(self.expression, put),
             self.unit,
             self.source,
-            FrozenDict({name: term.xreplace(put) for name, term in self.terms.items()}),
+            FrozenDict({name: replaced(term, put) for name, term in self.terms.items()}),
         )
 
     def latex(self) -> str:

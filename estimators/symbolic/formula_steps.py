@@ -12,7 +12,6 @@ from slipstick.common.cached_parts import cached_texts
 from slipstick.estimators.symbolic.batched_sum import Chosen, SeparatedTerms, Term
 from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.gradient import GradientSteps, slopes_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 
@@ -89,7 +88,7 @@ class FormulaSteps:
 
     def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
         """See `Formula.gradient`."""
-        return slopes_of(self.steps, self._gradient, values)
+        return self.steps.gradient(values)
 
     def turns(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """See `Breakpoints.at`."""
@@ -104,19 +103,10 @@ class FormulaSteps:
         return parts.part(f"{self.place} {known}", SeparatedTerms.of, lambda: self._terms(numbers)).listed
 
     @cached_property
-    def _gradient(self) -> GradientSteps:
-        return self.parts.part(f"{self.place} gradient", GradientSteps.of, self._gradient_steps)
-
-    @cached_property
     def _turns(self) -> Breakpoints:
         return self.parts.part(
             f"{self.place} turns", Breakpoints.of, lambda: Breakpoints.of_expression(self.formula.expression)
         )
-
-    def _gradient_steps(self) -> GradientSteps:
-        from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
-
-        return gradient_steps(self.formula.expression)
 
     def _sizes_read(self) -> CachedNames:
         from slipstick.estimators.symbolic.cache_residency import sizes_read
@@ -128,6 +118,7 @@ class FormulaSteps:
         from slipstick.common.expressions import symbol
         from slipstick.common.lazy_sympy import sp
         from slipstick.estimators.symbolic.factored_formula import separate
+        from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
         from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
         formula = self.formula
@@ -135,7 +126,7 @@ class FormulaSteps:
             return SeparatedTerms((Chosen(formula.substitute(numbers).lowered),))
         put = {symbol(name): sp.Float(value) for name, value in numbers.items()}
         return SeparatedTerms(
-            separate(formula.expression.xreplace(put), lambda name: str(name).startswith("operation."))
+            separate(replaced(formula.expression, put), lambda name: str(name).startswith("operation."))
         )
 
 

@@ -77,13 +77,6 @@ class MinOverConfigs(Formula):
         picked = self.expression if self.criterion is None else self.criterion
         return MinOverConfigs(slope.expression, slope.unit, slope.source, menu=self.menu, criterion=picked)
 
-    def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """The derivative by every symbol at points, in the row that the function picks there."""
-        from slipstick.estimators.symbolic.gradient import slopes_of
-        from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
-
-        return slopes_of(self.lowered, gradient_steps(self.expression), values)
-
     def substitute(self, values: Mapping[str, Any]) -> Formula:
         """The formula with some symbols replaced by numbers or expressions; the menu stays."""
         plain = Formula(self.expression, self.unit, self.source, self.terms).substitute(values)

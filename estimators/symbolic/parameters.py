@@ -104,6 +104,13 @@ def check_parameters(thing: Any) -> None:
             note.check(f"{type(thing).__name__}.{field}" + (f".{key}" if key else ""), number)
 
 
+class CheckedParameters:
+    """A frozen dataclass whose declared parameters are checked as it is made: InputError where one is out of bounds."""
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+
 def with_parameters(thing: Any, values: Mapping[str, float]) -> Any:
     """The same estimator with some parameters changed, each in the unit that it declares.
 

@@ -18,10 +18,10 @@ from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.symbolic.parameters import Parameter, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import MATRIX_KINDS
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.on_cores import stands_on_cores
@@ -62,9 +62,6 @@ class InputBoundRun(InfeedOverlap):
     setup: Annotated[float, Parameter("s", "to set the accelerator up and shut it down", 0.0, 1e4)] = 8.4
     compilation: Annotated[float, Parameter("s", "to compile an operation", 0.0, 10.0)] = 0.0205
     storage_bandwidth: Annotated[float, Parameter("byte/s", "of checkpoints to storage", 1e3, 1e12)] = 5.4e7
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def lane(self, op: Op) -> str:
         """As `InfeedOverlap`; making the examples is a lane of its own."""
@@ -116,7 +113,7 @@ class InputBoundRun(InfeedOverlap):
         outcome = FormulaSchedule.combine(self, workload, times, machine, run)
         account = self.account(workload, machine, run, self.lanes(workload, times))
         metrics = {name: float(account[name]) for name in SHARES}
-        flop = sum(float(op.cost.flop) * float(op.times) for op in workload if op.kind in MATRIX_KINDS)
+        flop = sum(float(op.cost.flop) * float(op.times) for op in workload if family_of(op.kind).product)
         if "matrix" not in machine.engines:
             raise unknown_name(f"engine of machine {machine.name!r}", "matrix", list(machine.engines))
         dtype = next(iter(machine.engines["matrix"].flop_per_cycle))
@@ -204,6 +201,7 @@ def _forward(workload: Workload) -> int:
     return sum(op.attributes.get("phase", "forward") == "forward" and op.kind != "host" for op in workload)
 
 
+@cache
 def _sessions() -> sp.Expr:
     """Sessions of a run: those given, and one at least where there are several steps."""
     return sp.Max(symbol("run.sessions"), sp.Min(1, symbol("run.steps") - 1))

@@ -24,9 +24,9 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.kinds import AXES, MATRIX_KINDS
+from slipstick.workloads.graph.kinds import AXES, family_of
 from slipstick.workloads.graph.workload import Op
 
 
@@ -56,7 +56,7 @@ def padded_flop(op: Op, machine: Machine) -> sp.Expr:
         rows = machine.engines["matrix"].rows if "matrix" in machine.engines else "no matrix engine"
         raise InputError(f"machine {machine.name!r}: engines.matrix.rows is {rows}; want a systolic array")
     if op.kind == "convolution":
-        return sp.Min(*(_filled(each) for each in _convolutions(op)))
+        return sp.Min(*(_filled(each) for each in _convolutions(op)), evaluate=False)
     return sp.Add(*(_filled(each) for each in _products(op)))
 
 
@@ -108,7 +108,7 @@ STILL = ("slice", "expand", "squeeze", "unsqueeze", "detach", "alias", "split", 
 
 
 @dataclass(frozen=True)
-class TpuOperations(FormulaModel):
+class TpuOperations(CheckedParameters, FormulaModel):
     """Times of one core's operations; the defaults are fitted values (slipstick validate tpu).
 
     * gemm, convolution, attention, recurrent (as the products they are): max(padded flop / matrix rate, bytes / memory
@@ -130,12 +130,9 @@ class TpuOperations(FormulaModel):
     label_bandwidth: Annotated[float, Parameter("byte/s", "infeed of labels by the host", 1e6, 1e12)] = 3.69e9
     work_of: Literal["one_core", "all_cores"] = "one_core"
 
-    def __post_init__(self) -> None:
-        check_parameters(self)
-
     def key(self, op: Op, machine: Machine) -> Hashable:
         """Products by their shape, sums over the cores, what the host does, and the rest."""
-        if op.kind in MATRIX_KINDS:
+        if family_of(op.kind).product:
             return op.kind, shape_of(op), operands(op, machine)
         if op.kind == "collective":
             return op.kind
@@ -155,12 +152,13 @@ class TpuOperations(FormulaModel):
         memory_rate = self._rate(machine, machine.bandwidth_factors(machine.main_memory))
         memory_rate *= symbol("parameter.memory_efficiency")
         memory = symbol("operation.bytes_moved") / memory_rate
-        if op.kind in MATRIX_KINDS:
+        if family_of(op.kind).product:
             rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
-            hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
+            hidden = symbol("parameter.exposed") * sp.Min(compute, memory, evaluate=False)
             terms = FrozenDict(compute=compute, memory=memory)
-            return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
+            longer = sp.Max(compute, memory, evaluate=False)  # sympy would try for long to order them
+            return Formula(longer + hidden + start, "s", SOURCE, terms)
         match self.key(op, machine):
             case "free":
                 return Formula(sp.Integer(0), "s", "free under this runtime")
@@ -185,7 +183,7 @@ class TpuOperations(FormulaModel):
         seconds = np.zeros(len(operations))
         groups: dict[Hashable, list[int]] = {}
         for index, op in enumerate(operations):
-            if op.kind in MATRIX_KINDS:
+            if family_of(op.kind).product:
                 groups.setdefault(self.key(op, machine), []).append(index)
         for places in groups.values():
             rate = machine.peak("matrix", operands(operations[places[0]], machine)) / machine.cores

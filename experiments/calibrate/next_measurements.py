@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 from slipstick.estimators.engine_steps.measured_steps import NextStep, next_steps
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.next_measurements import STATED, NextRow, next_rows, program
@@ -48,8 +48,7 @@ class NextMeasurements:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """The CSV that `read_calibration(..., measured=path)` reads, its time_s to be filled in."""
-        with atomic_write(Path(path)) as stream:
-            stream.write("\n".join(self.lines) + "\n")
+        write_text(Path(path), "\n".join(self.lines) + "\n")
 
 
 def steps_to_measure(

@@ -32,18 +32,19 @@ def register(app: typer.Typer) -> None:
         cores_per_node: Annotated[float | None, option("cores_per_node", "the machine's if left out", min=1)] = None,
         family: Annotated[str | None, option("family", "amdahl, usl, line, ...")] = None,
         level: Level = 0.80,
+        check: Annotated[str | None, option("check", "12.3s")] = None,
         next: Annotated[int, option("next", min=0)] = 0,
         plot: Plot = None,
         report: Report = None,
         format: Format = "table",
-    ) -> None:
+    ) -> int:
         """Times beyond what was measured, with band, formula, verdict, speed-up; many regions are ranked by growth."""
         from slipstick.estimators.scaling.laws.repeats import statistic_of
         from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest
         from slipstick.experiments.report.print_extrapolation import answer
 
         statistic = None if statistic is None else statistic_of(statistic)
-        answer(
+        return answer(
             ExtrapolationRequest(
                 file,
                 to,
@@ -59,6 +60,7 @@ def register(app: typer.Typer) -> None:
                 report,
                 statistic=statistic,
                 cores_per_node=cores_per_node,
+                check=check,
             ),
             format,
         )

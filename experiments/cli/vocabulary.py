@@ -113,6 +113,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "data": "folder of public measurements",
             "store": "measured bricks",
             "largest": "most non-zeros of a matrix that is used",
+            "check": "a time that was measured at the last target: exit code 1 where it leaves the band",
             "column": "the column or metric that is predicted",
             "parameter": "the column that varies",
             "statistic": "what stands for repeated runs of a point",

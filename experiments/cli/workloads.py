@@ -155,15 +155,14 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """A picture of the graph: an HTML page that needs nothing else, or Graphviz text."""
         from slipstick.common.errors import InputError
-        from slipstick.common.writer import atomic_write
+        from slipstick.common.writer import write_text
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.draw import to_graphviz, to_html
 
         drawers = {".html": to_html, ".dot": to_graphviz, ".gv": to_graphviz}
         if out.suffix not in drawers:
             raise InputError(f"--out {out}: want a name ending in {', '.join(drawers)}")
-        with atomic_write(out, "w") as stream:
-            stream.write(drawers[out.suffix](workload(name)))
+        write_text(out, drawers[out.suffix](workload(name)))
 
 
 def _names_a_function(source: str) -> bool:

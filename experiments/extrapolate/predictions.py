@@ -40,6 +40,7 @@ class ExtrapolationRequest:
     report: str | None = None
     statistic: Statistic | None = None
     cores_per_node: float | None = None
+    check: str | None = None
 
 
 def conflicts(readings: Readings) -> list[str]:

@@ -317,7 +317,7 @@ def _read(path: Path, time: str | None) -> Readings:
         return read_csv(path, time)
     if path.name.removesuffix(".gz").lower().endswith(".txt"):
         return read_extrap_text(path, time)  # says which word is none of its own
-    raise unknown_name("kind of file", path.name, ["CSV", "JSON", "JSON lines", "Extra-P", "Caliper", "*/*.cubex"])
+    raise elsewhere(path, "series")
 
 
 def read_llama_series(path: Path, metric: str | None = None) -> Readings:

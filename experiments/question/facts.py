@@ -12,6 +12,7 @@ from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import FLOP, family_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import DECODE, FIRST_INPUT, WorkTimed
 
@@ -164,11 +165,6 @@ def bound_of(machine: Machine, answer: Estimate) -> str:
     return max(words, key=words.__getitem__, default="")
 
 
-FLOP, BYTE = "FLOP", "byte"
-"""Units of the throughput of products and of streams, which process no samples."""
-RATED_IN_BYTES = ("elementwise", "reduction", "move", "gather")
-
-
 def _throughput(workload: Workload, sizes: Mapping[str, float], work: WorkTimed, time: float) -> Throughput | None:
     """What the whole time is for, over it: the batch of a step as often as there are steps, or what a run takes in."""
     batch = sizes.get("batch", sizes.get("decodes"))  # a serving step's sequences that write a token
@@ -214,14 +210,9 @@ def _of_work(whole: Workload, time: float) -> Throughput | None:
     kinds = {op.kind for op in whole}
     if len(kinds) != 1 or time <= 0:
         return None
-    (kind,) = kinds
-    if kind in ("gemm", "convolution", "attention"):
-        items, unit = sum(float(op.cost.flop * op.times) for op in whole), FLOP
-    elif kind in RATED_IN_BYTES:
-        items, unit = sum(float(op.cost.bytes_moved * op.times) for op in whole), BYTE
-    else:
-        return None
-    return Throughput(items, unit, items / time)
+    unit = family_of(*kinds).rated_in
+    items = sum(float((op.cost.flop if unit == FLOP else op.cost.bytes_moved) * op.times) for op in whole)
+    return Throughput(items, unit, items / time) if unit else None
 
 
 def unit_of(question: Question) -> str:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.common.writer import save_picture
 from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
-from slipstick.experiments.report.plots import si_ticks
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine, draw_charts
 
 
 def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
@@ -17,24 +16,18 @@ def draw_fit(objective: Objective, fit: Fit, path: Path) -> None:
 
     Raises InputError where the name ends in no known form.
     """
-    from matplotlib.figure import Figure
-
     measured = np.exp(objective.measured)
     estimated = measured * np.exp(np.asarray(fit.residuals))
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    times, left = figure.subplots(1, 2)
+    left = 100 * (estimated / measured - 1)
     ends = [float(min(measured.min(), estimated.min())), float(max(measured.max(), estimated.max()))]
-    times.plot(ends, ends, color="0.7", linewidth=0.8)
-    for group in sorted(set(objective.groups)):
-        inside = np.array([one == group for one in objective.groups])
-        label = group or f"{len(measured)} measurements"
-        times.plot(measured[inside], estimated[inside], "o", fillstyle="none", label=label)
-        left.plot(measured[inside], 100 * (estimated / measured - 1)[inside], "o", fillstyle="none")
-    times.set(
-        xscale="log", yscale="log", xlabel="measured [s]", ylabel="estimated [s]", title="estimated over measured"
-    )
-    times.legend(fontsize="small")
-    left.axhline(0, color="0.7", linewidth=0.8)
-    left.set(xscale="log", xlabel="measured [s]", ylabel="estimated / measured - 1 [%]", title="residuals")
-    si_ticks(figure)
-    save_picture(figure, path)
+    groups = {
+        group or f"{len(measured)} measurements": np.array([one == group for one in objective.groups])
+        for group in sorted(set(objective.groups))
+    }
+    times = (Marks(name, measured[at], estimated[at], 1 + place) for place, (name, at) in enumerate(groups.items()))
+    residuals = (Marks(name, measured[at], left[at], 1 + place) for place, (name, at) in enumerate(groups.items()))
+    equal = PlotLine("equal", ends, ends, thin=True), PlotLine("equal", ends, [0.0, 0.0], thin=True)
+    x, y = "measured [s]", "estimated [s]"
+    over = Chart("estimated over measured", x, y, equal[:1], tuple(times), "log", "log")
+    rest = Chart("residuals", x, "estimated / measured - 1 [%]", equal[1:], tuple(residuals), "log")
+    draw_charts([over, rest], path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 from slipstick.estimators.base.estimate import Estimate, OperationTime
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.summary import heads
@@ -69,6 +69,5 @@ def write_graph(workload: Workload, path: str | Path, question: Question | None 
     else:
         answer = question.answer()
         text = drawers[file.suffix](question.workload, *bounded(question, answer), "; ".join(heads(question, answer)))
-    with atomic_write(file, "w") as stream:
-        stream.write(text)
+    write_text(file, text)
     return file

@@ -13,10 +13,11 @@ from slipstick.estimators.base.conditions import conditions_line
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.experiments.question.facts import BYTE, FLOP, Facts, bound_of
+from slipstick.experiments.question.facts import Facts, bound_of
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.summary import rate_shown
+from slipstick.workloads.graph.kinds import BYTE, FLOP
 
 Answered = tuple[Question, Estimate, Facts]
 

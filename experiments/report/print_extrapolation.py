@@ -29,6 +29,7 @@ from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict, predict_at
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
+from slipstick.experiments.question.settings import number_of
 from slipstick.experiments.report.output import emit, show
 from slipstick.experiments.report.page import Card, Section, formula_html, table_html, write_page
 from slipstick.experiments.report.plots import Chart, Marks, PlotLine, Scale, svg
@@ -159,15 +160,14 @@ MOST_DRAWN = 12
 SURE_WITHIN = "probability_within_20_percent"
 
 
-def answer(request: ExtrapolationRequest, form: str) -> None:
-    """Print the answer in a format, and write the picture."""
+def answer(request: ExtrapolationRequest, form: str) -> int:
+    """Print the answer in a format, and write the picture; returns 1 where the time to be checked leaves the band."""
     readings = read(request.file, request.time)
     readings = replace(readings, statistic=request.statistic or readings.statistic)
     for text in conflicts(readings):
         print(visible(f"slipstick: warning: {text}"), file=sys.stderr)
     if "=" in request.to and len(readings.varying()) > 1:
-        _surface(readings, request, form)
-        return
+        return _surface(readings, request, form)
     predictions = predict(readings, request)
     if form == "table":
         _say(predictions, readings.notes, request)
@@ -185,6 +185,24 @@ def answer(request: ExtrapolationRequest, form: str) -> None:
         emit([{"region": p.series.name, **row} for p in predictions for row in p.rows()], form)
     if request.plot or request.report:
         _draw(predictions, readings, request)
+    return 0 if request.check is None else _leaves_band(predictions, request.check)
+
+
+def _leaves_band(predictions: Sequence[Prediction | SurfacePrediction], text: str) -> int:
+    """1 where a time measured at the last target lies outside the band there; a line on standard error says so.
+
+    Raises InputError where several regions are predicted, or the last target has no band.
+    """
+    if len(predictions) > 1:
+        raise InputError(f"--check {text}: is of one region, and there are {len(predictions)}: name one by --region")
+    row = predictions[0].rows()[-1]
+    low, high = row["low_s"], row["high_s"]
+    if low is None:
+        raise InputError(f"--check {text}: the last target has no band")
+    time = number_of("--check", text, "s")
+    where = "within" if low <= time <= high else "above" if time > high else "below"
+    print(f"slipstick: check: {shown(time, 's')} lies {where} the band, {ends_shown(low, high)}", file=sys.stderr)
+    return int(where != "within")
 
 
 def _draw(predictions: Sequence[Prediction], readings: Readings, request: ExtrapolationRequest) -> None:
@@ -328,7 +346,7 @@ def _next(prediction: Prediction, request: ExtrapolationRequest) -> dict[str, An
     return {"measure_next": rows}
 
 
-def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> None:
+def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> int:
     words = {"machine": "on", "family": "family", "next": "next", "plot": "plot"}
     unused = [word for name, word in words.items() if getattr(request, name)]
     if unused:
@@ -342,6 +360,7 @@ def _surface(readings: Readings, request: ExtrapolationRequest, form: str) -> No
         page(
             PlainAnswer(rows, notes=tuple(readings.notes)), request.report, f"{Path(request.file).name} to {request.to}"
         )
+    return 0 if request.check is None else _leaves_band([*predictions.values()], request.check)
 
 
 def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str, ...], form: str) -> None:

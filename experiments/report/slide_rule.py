@@ -37,7 +37,7 @@ from slipstick.estimators.base.ratio_band import NEAR, SAME_OPERATIONS
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.fitting.fitted_model import QUANTILE
-from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps

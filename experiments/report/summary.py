@@ -14,10 +14,11 @@ from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, power
 from slipstick.estimators.power.serving_power_law import power_fit
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.experiments.question.dtype_domain import remarks
-from slipstick.experiments.question.facts import BYTE, FLOP, Facts, Throughput
+from slipstick.experiments.question.facts import Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.warnings import warning_lines
+from slipstick.workloads.graph.kinds import BYTE, FLOP
 
 SHORT = 110
 """Assumptions are cut to one line of so many characters; --verbose has them whole."""

@@ -14,7 +14,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.ratio_band import Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
-from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.question import Question
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from slipstick.common.errors import InputError
 from slipstick.common.opener import read_private
 from slipstick.common.readers import parse_json, require_mapping
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import atomic_write, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,8 +163,7 @@ def create(folder: Path, fingerprint: str, about: Mapping[str, Any]) -> Store:
     if folder.exists() and any(not _left_by_a_kill(path) for path in folder.iterdir()):
         raise InputError(f"{folder}: holds files but no study.json; choose an empty or a new folder")
     (folder / "results").mkdir(parents=True, exist_ok=True)
-    with atomic_write(manifest) as stream:
-        json.dump({"schema": SCHEMA, "fingerprint": fingerprint, **about}, stream, indent=1)
+    write_json(manifest, {"schema": SCHEMA, "fingerprint": fingerprint, **about}, indent=1)
     return Store(folder, fingerprint, tuple(about.get("today_s", ())), about.get("chunks"))
 
 

@@ -25,7 +25,7 @@ from slipstick.common.readers import read_toml
 from slipstick.common.records import FrozenDict, Record, validated
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.trusted_code import TrustedName, is_own, named_here
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.fitting.calibration import Calibration, calibrate
@@ -424,8 +424,7 @@ class Study(Record):
         fit = document.get("fit", {})
         for part, keys in ((document, ("calibration",)), (fit, ("measured", "workload", "machine"))):
             part |= {key: self._relative(part[key], folder) for key in keys if key in part}
-        with atomic_write(path) as stream:
-            stream.write(toml_text(document))
+        write_text(path, toml_text(document))
 
     def _path(self, name: str) -> str:
         """A file of the study, found from the study's folder; a built-in name stays."""

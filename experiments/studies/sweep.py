@@ -23,7 +23,7 @@ from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.ratio_band import Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
 from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, slower_joules
-from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.power.power_cap import at_rated_cap, at_stated_clock
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.dtype_domain import remarks

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE, head, read_private
 from slipstick.common.readers import parse_json
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_text
 
 VARIABLE = "SLIPSTICK_CACHE"
 FORMAT = "slipstick-kept-1"
@@ -119,8 +119,7 @@ def write_cached(path: Path, content: Any) -> bool:
         text = _text(content)
         if len(text) > LARGEST - MEGABYTE or not _is_made(path.parent):
             return False
-        with atomic_write(path) as stream:
-            stream.write(f'{HEADER}"digest":"{_digest(path, text)}","content":{text}}}')
+        write_text(path, f'{HEADER}"digest":"{_digest(path, text)}","content":{text}}}')
         _prune(path.parent)
     except (OSError, InputError, RuntimeError, TypeError, ValueError):
         return False

@@ -9,7 +9,7 @@ from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, Va
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from slipstick.common.errors import InputError
@@ -155,7 +155,19 @@ def validated(model: type[Model], data: Any, where: str) -> Model:
         raise InputError(f"{where}: {_problems(error, model)}") from None
 
 
-def _problems(error: ValidationError, model: type[BaseModel]) -> str:
+def of_kind(kind: type[Value], data: Any, where: str) -> Value:
+    """What a JSON document holds as a type of Python, a frozen dataclass or a tuple of numbers: lists become tuples.
+
+    Nothing else is turned into another kind: no text into a number, and no number with a fraction into a whole one.
+    Raises InputError where a field is missing or of another type; names `where` and each field.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_problems(error, kind)}".replace(": the document =", " =")) from None
+
+
+def _problems(error: ValidationError, model: type[Any]) -> str:
     """What is wrong, field by field, each once."""
     texts: dict[tuple[int | str, ...], str] = {}
     problems = error.errors(include_url=False)
@@ -180,7 +192,7 @@ def counted_problems(problems: Sequence[str]) -> str:
     return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
 
 
-def _problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def _problem(problem: ErrorDetails, model: type[Any]) -> str:
     place = problem["loc"]
     field = ".".join(str(part) for part in place) or "the document"
     if problem["type"] == "extra_forbidden":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -46,6 +47,20 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
         if isinstance(error, OSError) and error.filename is None:  # a full disk says no name
             raise _not_written(path, error) from None
         raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """A file of text, whole or not at all (`atomic_write`)."""
+    with atomic_write(path) as stream:
+        stream.write(text)
+
+
+def write_json(path: str | os.PathLike[str], document: Any, indent: int | None = None) -> None:
+    """A document as JSON, whole or not at all, and with a line's end.
+
+    Raises ValueError where a number of it is not finite, which is no JSON.
+    """
+    write_text(path, json.dumps(document, indent=indent, allow_nan=False) + "\n")
 
 
 def _nameless(folder: Path) -> int | None:

@@ -21,8 +21,6 @@ from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.symbolic.batched_sum import SeparatedTerms
 from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.factored_formula import separate
-from slipstick.estimators.symbolic.gradient import GradientSteps
-from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas
 from slipstick.hwmodels.catalog import machine
@@ -147,10 +145,6 @@ def test_a_wrong_formula_is_built_anew(change: TraceChange, tmp_path: Path, monk
 EXPRESSION = "Max(operation.a/b, operation.c*c) + operation.a*c**2 + ceiling(operation.a/b)*Max(operation.a, b + c)"
 
 
-def gradient_data() -> Any:
-    return gradient_steps(parse_expression(EXPRESSION)).data()
-
-
 def terms_data() -> Any:
     return SeparatedTerms(separate(parse_expression(EXPRESSION), lambda name: str(name).startswith("op"))).data()
 
@@ -166,18 +160,6 @@ def rows_data() -> Any:
 
 Read = Callable[[Any], object]
 OF_FUNCTIONS: dict[str, tuple[Read, Callable[[], Any], TraceChange]] = {
-    "gradient, names alone": (GradientSteps.of, gradient_data, lambda data: data.pop()),
-    "gradient, other names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["x", "y", "z", "w"])),
-    "gradient, equal names": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(0, ["b"] * 4)),
-    "gradient, no nodes": (GradientSteps.of, gradient_data, lambda data: data[1].clear()),
-    "gradient, a text": (GradientSteps.of, gradient_data, lambda data: data.__setitem__(1, "add")),
-    "node, unknown": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(0, "evaluate")),
-    "node, of itself": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(1, [len(data[1]) - 1])),
-    "node, of one behind": (GradientSteps.of, gradient_data, lambda data: data[1][3].__setitem__(1, [10**9, 0])),
-    "node, of nothing": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(1, [])),
-    "node, a text as number": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(2, "1")),
-    "node, steps too many": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(3, [["b"], []])),
-    "node, slopes too many": (GradientSteps.of, gradient_data, lambda data: data[1][-1].__setitem__(4, [[["b"], []]])),
     "terms, a table": (SeparatedTerms.of, lambda: {"product": []}, lambda data: None),
     "term, unknown": (SeparatedTerms.of, terms_data, lambda data: data[0].__setitem__(0, "call")),
     "term, of three": (SeparatedTerms.of, terms_data, lambda data: data[0].append(1)),
@@ -208,7 +190,7 @@ def test_a_wrong_part_of_a_function_is_built_anew(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     data = json.loads(json.dumps(make()))
-    if make in (gradient_data, terms_data, turns_data, rows_data):
+    if make in (terms_data, turns_data, rows_data):
         read(data)
     change(data)
     with pytest.raises(InputError):

@@ -9,8 +9,8 @@ import pytest
 from slipstick.experiments.cli.cli import run
 from tests.verbs_there import options
 
-WRITES_ONLY = {"study run", "study resume", "study merge", "data get", "workloads draw"}
-"""They answer with files and lines, not with rows."""
+WRITES_ONLY = {"study run", "study resume", "study merge", "data get", "workloads draw", "mcp"}
+"""They answer with files, lines or messages of a protocol, not with rows."""
 PAGED = {
     *("estimate", "whatif", "explain", "extrapolate", "replay", "serve"),
     *("plan serving", "plan training", "plan power-limit"),

@@ -9,7 +9,6 @@ import sympy as sp
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.gradient_lowering import gradient
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
@@ -39,9 +38,9 @@ def test_the_gradient_is_that_of_the_symbolic_derivatives(expression: sp.Expr) -
 
 
 def test_the_first_of_equal_sides_counts_and_an_infinite_inactive_side_does_not() -> None:
-    assert float(gradient(Largest(2 * A, B), {"a": 1.0, "b.long": 2.0})["a"]) == 2.0
+    assert float(Formula(Largest(2 * A, B), "s", "").gradient({"a": 1.0, "b.long": 2.0})["a"]) == 2.0
     guarded = sp.Piecewise((B, A < 1), (C / (A - 0.5), True))
-    assert float(gradient(guarded, {"a": 0.5, "b.long": 2.0, "c": 1.0})["c"]) == 0.0
+    assert float(Formula(guarded, "s", "").gradient({"a": 0.5, "b.long": 2.0, "c": 1.0})["c"]) == 0.0
 
 
 @pytest.mark.parametrize("criterion", [None, symbol("tile") * A])
@@ -58,4 +57,4 @@ def test_a_choice_keeps_the_row_that_it_picks(criterion: sp.Expr | None) -> None
 def test_slopes_come_by_name_so_that_sums_of_them_have_one_order() -> None:
     """A set's order hangs on PYTHONHASHSEED, and the last digit of a sum on the order."""
     many = sp.Add(*(symbol(name) ** 2 for name in "zyxwvutsr"))
-    assert list(gradient(many, dict.fromkeys("zyxwvutsr", 1.0))) == sorted("zyxwvutsr")
+    assert list(Formula(many, "s", "").gradient(dict.fromkeys("zyxwvutsr", 1.0))) == sorted("zyxwvutsr")

@@ -25,8 +25,7 @@ from slipstick.estimators.symbolic.batched_sum import SeparatedTerms, Tables, Te
 from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.factored_formula import separate
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.gradient import GradientSteps
-from slipstick.estimators.symbolic.gradient_lowering import gradient_steps
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import cached_rewrite, workload
@@ -115,11 +114,11 @@ def test_another_machine_parameter_or_graph_is_another_function() -> None:
 )
 def test_a_gradient_comes_back_from_its_data(text: str) -> None:
     expression, points = parse_expression(text), {"a": [0.7, 2.0], "b": [[1.3], [4.0]], "c": 2.2}
-    steps = gradient_steps(expression)
-    again = GradientSteps.of(json.loads(json.dumps(steps.data())))
+    steps = Formula(expression, "s", "").lowered
+    again = Evaluable.of(json.loads(json.dumps(steps.data())))
     assert again == steps and set(again.names) == {str(name) for name in expression.free_symbols}
-    for name, slope in again.at(points).items():
-        np.testing.assert_array_equal(slope, steps.at(points)[name])
+    for name, slope in again.gradient(points).items():
+        np.testing.assert_array_equal(slope, steps.gradient(points)[name])
         wanted = Formula(expression, "s", "").derivative(name).evaluate({n: np.array(v) for n, v in points.items()})
         np.testing.assert_allclose(np.broadcast_to(slope, (2, 2)), np.broadcast_to(wanted, (2, 2)), rtol=1e-12)
 
@@ -127,7 +126,7 @@ def test_a_gradient_comes_back_from_its_data(text: str) -> None:
 def test_what_lies_below_a_step_needs_no_slope() -> None:
     """sympy has none of a magnitude that may be negative."""
     expression = sp.ceiling(1 / sp.Abs(symbol("a") - 10)) * symbol("b")
-    assert float(gradient_steps(expression).at({"a": 9.5, "b": 3.0})["b"]) == 2.0
+    assert float(Formula(expression, "1", "").gradient({"a": 9.5, "b": 3.0})["b"]) == 2.0
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())

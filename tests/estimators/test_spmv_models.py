@@ -10,11 +10,11 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.writer import write_json
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.fitted_documents import write_document
 from slipstick.estimators.sparse.reuse_model import (
     TERMS,
     CacheSizes,
@@ -88,7 +88,7 @@ def test_the_clock_moves_core_bound_time_only() -> None:
 def test_costs_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
     times = 1e-9 * (1 + blocks.column("row_changes") / 250.0)
     model = replace(fit_reuse(blocks, times, "hot", HOST, 2e9, "a test"), spread=0.1)
-    write_document(model.document(), tmp_path / "m.spmv.json")
+    write_json(tmp_path / "m.spmv.json", model.document(), indent=1)
     assert load_reuse(tmp_path / "m.spmv.json") == model
     text = (tmp_path / "m.spmv.json").read_text()
     for wrong, said in (

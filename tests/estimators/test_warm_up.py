@@ -132,7 +132,7 @@ def test_the_command_names_them_and_keeps_them_on_request(tmp_path: Path, capsys
     import json
 
     from slipstick.experiments.cli.cli import run as command
-    from slipstick.experiments.methods.iterations.iteration_logs_named import write_log
+    from tests.runs_made import write_log
 
     run, steady, hit = planted(1, "translation", 0.01, slow=1.0)
     write_log(tmp_path / "log.csv", run)

@@ -13,9 +13,9 @@ import yaml
 
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
-from slipstick.hwmodels.machine_fields import page_with_fields
 from slipstick.hwmodels.machine_inheritance import extended
 from tools.listings import fences
+from tools.machine_fields import page_with_fields
 
 ROOT = Path(__file__).parents[2]
 

@@ -54,6 +54,22 @@ def test_a_file_of_no_known_kind_is_bad_input(tmp_path: Path, capsys: Captured) 
     assert "no known kind of file" in said and "Nsight Systems, GGUF model" in said
 
 
+@pytest.mark.parametrize("words", [["read"], ["extrapolate", "--to", "16"]])
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (b"threads,time_s\n1,10\0\xff\xfe\n2,5\n", "bad.csv: not UTF-8 text, and no known kind of file"),
+        (b"threads,time_s\n1,10,\n2,5\n4,3\n", "bad.csv: line 2: 3 values for 2 columns"),
+    ],
+)
+def test_a_table_that_is_broken_says_where(
+    words: list[str], content: bytes, wanted: str, tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "bad.csv").write_bytes(content)
+    assert run([words[0], str(tmp_path / "bad.csv"), *words[1:]]) == 2
+    assert wanted in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "words", "next_"),
     [

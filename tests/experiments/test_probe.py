@@ -135,7 +135,7 @@ def test_a_minute_here_foretells_what_it_never_saw() -> None:
     rows = {
         "gemm": (ss.Workload("gemm", (ss.operations.dense("gemm", 200, 1000, 1500),)), _linear(torch, 200, 1000, 1500)),
         "stream": (
-            ss.Workload("add", (ss.elementwise("add", 6_000_000, inputs=2, memory="kept"),)),
+            ss.Workload("add", (ss.operations.elementwise("add", 6_000_000, inputs=2, memory="kept"),)),
             _add(torch, 6_000_000),
         ),
     }

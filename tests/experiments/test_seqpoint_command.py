@@ -12,9 +12,9 @@ import slipstick as ss
 from slipstick.common import readers
 from slipstick.common.errors import InputError
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.iterations.iteration_logs_named import write_log
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.iterations import Iterations
+from tests.runs_made import write_log
 
 
 @pytest.fixture

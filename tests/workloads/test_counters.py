@@ -19,6 +19,7 @@ from slipstick.workloads.importers.counters.rocprof_counters import read_rocprof
 from slipstick.workloads.importers.counters.telemetry import read_telemetry
 from slipstick.workloads.importers.formats.registry import identify
 from tests import files_made
+from tests.pasted import DMON
 
 READERS = {
     "ncu": read_ncu, "pmc": read_rocprof_counters, "perf-stat": read_perf_stat, "perf-script": read_perf_script,
@@ -218,3 +219,11 @@ def test_what_no_device_reports_is_refused(tmp_path: Path, text: str, said: str)
         read_telemetry(tmp_path / "smi.csv")
     (tmp_path / "smi.csv").write_text("index, temperature.gpu\n0, -5\n")
     assert read_telemetry(tmp_path / "smi.csv")[0].values == [-5.0]  # a cold room
+
+
+def test_units_without_their_columns_are_one_line(tmp_path: Path) -> None:
+    """`drop` of the attack, seed 2027: the line of names had lost a cell."""
+    path = tmp_path / "dmon.txt"
+    path.write_text(DMON.replace("   mclk", "", 1))
+    with pytest.raises(InputError, match=r"dmon\.txt: line 3: 10 units for 9 columns"):
+        read_telemetry(path)

@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, symbol
+from slipstick.experiments.question.facts import facts
+from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.graphs.graphs_board import compile_workload
 from slipstick.workloads.catalog import workload
-from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.draw import to_graphviz
+from slipstick.workloads.graph.kinds import BYTE, COPIES, KINDS, Kind, operation
+from slipstick.workloads.graph.work import move_work
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise, gemm
 from slipstick.workloads.layers.tape import NetworkTape
+from slipstick.workloads.transforms.mixed import autocast
 
 SIZES = st.integers(1, 64)
 
@@ -144,3 +149,18 @@ def test_compiled_amounts_broadcast_and_refuse_unknown_names() -> None:
 def test_a_fixed_amount_needs_no_names() -> None:
     op = operation("x", "move", {"reads": 3, "writes": parse_expression("rows") * 2})
     assert compile_workload(Workload("w", (op,))).bind(rows=5)["written"].tolist() == [40.0]
+
+
+def test_a_new_kind_is_answered_rated_and_drawn_as_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "roll", Kind("roll", COPIES, ("reads", "writes"), "shifted along an axis", move_work))
+    graphs = [Workload(kind, (operation("x", kind, {"reads": 1e7, "writes": 1e7}),)) for kind in ("move", "roll")]
+    questions = [question(graph, "v100-sxm") for graph in graphs]
+    answers = [asked.answer() for asked in questions]
+    assert answers[1].time == pytest.approx(answers[0].time)
+    assert answers[1].interval() == pytest.approx(answers[0].interval())
+    made = facts(questions[1], answers[1]).throughput
+    assert made is not None
+    assert (made.unit, made.items) == (BYTE, 2 * 4 * 1e7)
+    assert COPIES.colour in to_graphviz(graphs[1])
+    mixed = autocast(Workload("step", (gemm("w", m=64, n=32, k=16), *graphs[1].operations), (("w", "x"),)), "bfloat16")
+    assert [op.dtype for op in mixed if op.kind == "roll"] == ["bfloat16"]

@@ -9,30 +9,10 @@ from html import escape as escaped
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import visible
 from slipstick.workloads.graph.compare import amount_text, phase_of
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
 
 MAX_DRAWN = 4000
-# One colour a family of kinds, readable by those who see few colours (Okabe and Ito 2008).
-COLOURS = {
-    "gemm": "#0072B2",
-    "convolution": "#0072B2",
-    "attention": "#0072B2",
-    "recurrent": "#56B4E9",
-    "norm": "#009E73",
-    "softmax": "#009E73",
-    "pool": "#009E73",
-    "elementwise": "#F0E442",
-    "reduction": "#F0E442",
-    "gather": "#E69F00",
-    "move": "#E69F00",
-    "view": "#DDDDDD",
-    "upsample": "#E69F00",
-    "optimizer": "#CC79A7",
-    "collective": "#D55E00",
-    "host": "#D55E00",
-    "sparse": "#D55E00",
-    "uncounted": "#FF0000",
-}
 _PHASE_BORDER = {"forward": "#000000", "backward": "#888888", "optimizer": "#CC79A7"}
 WIDTH, HEIGHT, GAP, STEP = 176, 32, 12, 52
 """Of a box, between boxes of a row, and from row to row, in pixels."""
@@ -59,7 +39,7 @@ def to_graphviz(workload: Workload) -> str:
     number = {op.name: index for index, op in enumerate(workload)}
     for op in workload:
         label = "\\n".join(_quoted(line) for line in _label(op))
-        colour, border = COLOURS.get(op.kind, "#FFFFFF"), _PHASE_BORDER.get(phase_of(op), "#000000")
+        colour, border = family_of(op.kind).colour, _PHASE_BORDER.get(phase_of(op), "#000000")
         lines.append(f'  n{number[op.name]} [label="{label}", fillcolor="{colour}", color="{border}"];')
     lines += [f"  n{number[before]} -> n{number[after]};" for before, after in workload.edges]
     return "\n".join([*lines, "}", ""])
@@ -82,9 +62,9 @@ def escape(text: str) -> str:
 
 def by_kind(workload: Workload) -> tuple[dict[str, Shade], list[tuple[str, str]]]:
     """Shades of the operations by the family of their kind, and the legend: colour and word."""
-    shades = {op.name: Shade(COLOURS.get(op.kind, PAPER), op.kind) for op in workload}
+    shades = {op.name: Shade(family_of(op.kind).colour, op.kind) for op in workload}
     used = dict.fromkeys(op.kind for op in workload)
-    return shades, [(COLOURS.get(kind, PAPER), kind) for kind in used]
+    return shades, [(family_of(kind).colour, kind) for kind in used]
 
 
 def to_svg(

@@ -41,26 +41,71 @@ from slipstick.workloads.graph.work import (
 )
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 
-__all__ = ["AXES", "KINDS", "SIZE_BYTES", "Kind", "Work", "operation", "product", "stored_norm"]
+__all__ = [
+    "AXES",
+    "KINDS",
+    "SIZE_BYTES",
+    "Kind",
+    "KindFamily",
+    "Work",
+    "family_of",
+    "operation",
+    "product",
+    "stored_norm",
+]
+
+
+FLOP, BYTE = "FLOP", "byte"
+
+
+@dataclass(frozen=True)
+class KindFamily:
+    """What alike kinds share, so that a kind which no model knows by its name is answered, rated and drawn as they are.
+
+    `colour`: of its boxes in pictures, readable by those who see few colours (Okabe and Ito 2008).
+    `product`: matrix products are most of its work; autocast computes it in 16 bits.
+    `streams`: it reads its operands and writes its results once, so that additions' share of the bandwidth is its own.
+    `follows`: it computes in the widest type of what it reads.
+    `rated_in`: what the throughput of one such kernel counts, `FLOP` or `BYTE`; "" where neither is usual.
+    """
+
+    colour: str
+    product: bool = False
+    streams: bool = False
+    follows: bool = False
+    rated_in: str = ""
+
+
+PRODUCT = KindFamily("#0072B2", product=True, rated_in=FLOP)
+RECURRENCE = KindFamily("#56B4E9", product=True)
+ROWS = KindFamily("#009E73", follows=True)
+WINDOWS = KindFamily("#009E73", streams=True, follows=True)
+POINTWISE = KindFamily("#F0E442", streams=True, follows=True, rated_in=BYTE)
+COPIES = KindFamily("#E69F00", streams=True, follows=True, rated_in=BYTE)
+VIEWS = KindFamily("#DDDDDD", follows=True)
+UPDATES = KindFamily("#CC79A7", streams=True)
+LINKS = KindFamily("#D55E00", streams=True)
+APART = KindFamily("#D55E00")
+UNKNOWN = KindFamily("#FF0000")
+OUTSIDE = KindFamily("#FFFFFF")
+"""Of operations whose kind is no word of the taxonomy: loops, products of sparse formats, jobs."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One word of the taxonomy: its dims, what it means, and its work as a function of dims and attributes.
+    """One word of the taxonomy: its dims, what it means, its work as a function of dims and attributes, its family.
 
     `divisor`: the dim that the work is divided by; 1 or more.
     """
 
     name: str
+    family: KindFamily
     dims: tuple[str, ...]
     meaning: str
     work: Callable[[Dims, Facts], Work]
     optional: tuple[str, ...] = ()
     divisor: str = ""
 
-
-MATRIX_KINDS = ("gemm", "convolution", "attention", "recurrent")
-"""Kinds of operations that are matrix products, or are made of them."""
 
 _CONVOLUTION_DIMS = tuple(f"{part}_{axis}" for part in ("in", "out", "kernel") for axis in AXES)
 
@@ -69,6 +114,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind(
             "gemm",
+            PRODUCT,
             ("batch", "m", "n", "k"),
             "batch products W (m, k) x X (k, n): m features out, k in, n tokens or examples; attribute quantizes (X, "
             "before)",
@@ -76,6 +122,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             "convolution",
+            PRODUCT,
             ("batch", "channels_in", "channels_out", "groups", *_CONVOLUTION_DIMS),
             "convolution of up to three axes; attributes pass (forward, backward_data, backward_weight), transposed",
             convolution_work,
@@ -83,12 +130,14 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             "attention",
+            PRODUCT,
             ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim"),
             "softmax(Q K^T) V in one operation, causal or not (a mask saves nothing here); attribute writes_cache",
             attention_work,
         ),
         Kind(
             "recurrent",
+            RECURRENCE,
             ("batch", "hidden", "gates", "outputs"),
             "one step of a recurrent layer, done `times` = its length; its inputs are projected in a gemm before it",
             recurrent_work,
@@ -96,31 +145,53 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             "norm",
+            ROWS,
             ("elements", "groups"),
             "batch, layer, group or rms norm; groups share statistics, taken here (stored ones: `stored_norm`)",
             norm_work,
         ),
-        Kind("softmax", ("rows", "columns"), "softmax or log-softmax over columns", softmax_work),
-        Kind("pool", ("inputs", "outputs", "window"), "maximum or average over windows", pool_work),
+        Kind("softmax", ROWS, ("rows", "columns"), "softmax or log-softmax over columns", softmax_work),
+        Kind("pool", WINDOWS, ("inputs", "outputs", "window"), "maximum or average over windows", pool_work),
         Kind(
             "elementwise",
+            POINTWISE,
             ("elements", "reads", "writes"),
             "a function of each element; reads counts broadcast inputs once",
             elementwise_work,
         ),
         Kind(
             "reduction",
+            POINTWISE,
             ("elements", "outputs"),
             "sums, maxima, losses, scans, sorts",
             reduction_work,
         ),
-        Kind("gather", ("rows", "width"), "rows picked (gather) or added (scatter) by index: embeddings", gather_work),
-        Kind("move", ("reads", "writes"), "copies, concatenation, padding, filling", move_work),
-        Kind("view", ("elements",), "reshape, transpose, slice: free where the machine's runtime says so", view_work),
-        Kind("upsample", ("inputs", "outputs", "taps"), "interpolation with `taps` inputs an output", upsample_work),
-        Kind("optimizer", ("elements",), "one update of parameters", optimizer_work),
+        Kind(
+            "gather",
+            COPIES,
+            ("rows", "width"),
+            "rows picked (gather) or added (scatter) by index: embeddings",
+            gather_work,
+        ),
+        Kind("move", COPIES, ("reads", "writes"), "copies, concatenation, padding, filling", move_work),
+        Kind(
+            "view",
+            VIEWS,
+            ("elements",),
+            "reshape, transpose, slice: free where the machine's runtime says so",
+            view_work,
+        ),
+        Kind(
+            "upsample",
+            COPIES,
+            ("inputs", "outputs", "taps"),
+            "interpolation with `taps` inputs an output",
+            upsample_work,
+        ),
+        Kind("optimizer", UPDATES, ("elements",), "one update of parameters", optimizer_work),
         Kind(
             "collective",
+            LINKS,
             ("elements", "participants"),
             "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, send_recv of `elements` a participant (of "
             "the whole, where parts are gathered or scattered); every `stride`-th device takes part, `sharing` such "
@@ -129,16 +200,22 @@ KINDS: Mapping[str, Kind] = {
             optional=("stride", "sharing"),
             divisor="participants",
         ),
-        Kind("host", ("elements",), "host input or output (infeed, outfeed)", host_work),
-        Kind("sparse", ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
+        Kind("host", APART, ("elements",), "host input or output (infeed, outfeed)", host_work),
+        Kind("sparse", APART, ("rows", "columns", "nonzeros", "vectors"), "sparse matrix times vectors", sparse_work),
         Kind(
             "uncounted",
+            UNKNOWN,
             ("reads", "writes"),
             "not known: bytes of its operands, no flop; listed by the workload",
             move_work,
         ),
     )
 }
+
+
+def family_of(kind: str) -> KindFamily:
+    """The family of a kind; `OUTSIDE` where it is no word of the taxonomy."""
+    return KINDS[kind].family if kind in KINDS else OUTSIDE
 
 
 def operation(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipstick.workloads.graph.cost import SIZE_BYTES
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
 
 RESULT = frozenset(("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal", "threshold"))
@@ -35,7 +36,6 @@ CAST = "cast"
 """The function of a conversion to another data type."""
 DROPOUT = ("native_dropout", "dropout")
 INDEX_BYTES, MASK_BYTES, STATISTIC_BYTES = 8, 1, 4
-PRODUCTS = ("gemm", "convolution", "attention", "recurrent")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def tape(workload: Workload) -> tuple[Taped, ...]:
             saves = {root: result_bytes(named[root]) for root in _saved_inputs(op, inputs, grows)}
             if shares and _function(op) in INPUT and _function(op) not in OF_RESULT_IN_PLACE:
                 saves = {f"{op.name} copy": size for size in list(saves.values())[:1]}
-            if op.kind in (*PRODUCTS, "norm") and all(_is_weight(named[root]) for root in inputs):
+            if (family_of(op.kind).product or op.kind == "norm") and all(_is_weight(named[root]) for root in inputs):
                 saves[f"input of {_input_bytes(op):g} bytes"] = _input_bytes(op)
             if _saves_result(op):  # in place: that of its first operand
                 saves |= {root: result_bytes(named[root]) for root in storages[op.name][:1]}

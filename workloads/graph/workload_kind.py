@@ -209,8 +209,8 @@ def _types(workload: Workload) -> tuple[str, ...]:
     for stored in ("training", "weights"):
         if stored in workload.metadata:
             return (str(workload.metadata[stored]) + (" weights" if stored == "weights" else ""),)
-    from slipstick.workloads.graph.saved import PRODUCTS
+    from slipstick.workloads.graph.kinds import family_of
 
     operations = workload.distinct.operations
-    products = [op for op in operations if op.kind in PRODUCTS] or operations
+    products = [op for op in operations if family_of(op.kind).product] or operations
     return tuple(dict.fromkeys(op.dtype for op in products if op.dtype))

@@ -17,14 +17,13 @@ from functools import lru_cache
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
-from slipstick.workloads.graph.kinds import product
+from slipstick.workloads.graph.kinds import PRODUCT, family_of, product
 from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.transforms.attention import attention_of
 
 POINTWISE = "elementwise"
-PRODUCTS = ("gemm", "convolution", "attention")
 ROWWISE = ("norm", "softmax")
 FREE = ("view",)
 CAST = "cast"
@@ -120,10 +119,11 @@ def fusible(first: Op, second: Op) -> bool:
         return False
     if first.attributes.get("phase") != second.attributes.get("phase"):
         return False
-    if second.attributes.get("function") == CAST and first.kind in PRODUCTS:
+    multiplies = family_of(first.kind) is PRODUCT
+    if second.attributes.get("function") == CAST and multiplies:
         return False
     if second.kind == POINTWISE:
-        return first.kind in (POINTWISE, *PRODUCTS, *ROWWISE) and _same(_output(first), second.dims["elements"])
+        return (multiplies or first.kind in (POINTWISE, *ROWWISE)) and _same(_output(first), second.dims["elements"])
     if first.kind == POINTWISE:
         return second.kind in (*ROWWISE, "reduction") and _same(first.dims["elements"], _domain(second))
     return False

@@ -12,15 +12,12 @@ from dataclasses import replace
 
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
-from slipstick.workloads.graph.kinds import operation, product
+from slipstick.workloads.graph.kinds import ROWS, family_of, operation, product
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import in_dtype
 from slipstick.workloads.transforms.fusion import CAST, less
 
-NARROW = ("gemm", "convolution", "attention", "recurrent")
-"""Kinds that autocast computes in 16 bits."""
-KEPT = ("softmax", "norm")
 KEPT_FUNCTIONS = frozenset(
     (
         *("exp", "expm1", "log", "log10", "log2", "log1p", "pow", "reciprocal", "rsqrt", "softplus"),
@@ -30,8 +27,6 @@ KEPT_FUNCTIONS = frozenset(
     )
 )
 """Functions that autocast computes in float32, of element-wise operations and reductions."""
-FOLLOWING = ("elementwise", "move", "reduction", "pool", "upsample", "view", "norm", "gather")
-"""Kinds that compute in the widest type of what they read."""
 HALF = ("float16", "bfloat16")
 MIXED = "precision"
 """The fact of a workload that says which of these rewrites it has."""
@@ -84,10 +79,10 @@ class _Types:
         elif _kept(wide):
             chosen, converted = wide, [name for name in made if name not in self.wide]
             self.wide.add(wide.name)
-        elif wide.kind in NARROW:
+        elif family_of(wide.kind).product:
             converted = [name for name in made if name in self.wide]
             self._add_weights(wide)
-        elif wide.kind in FOLLOWING and (self._reads_float32(wide, made) or self.wide & {*made}):
+        elif family_of(wide.kind).follows and (self._reads_float32(wide, made) or self.wide & {*made}):
             chosen = self._mixed(wide, [name for name in made if name not in self.wide])
             self.wide.add(wide.name)
         self._join(wide, converted, to="float32" if chosen is wide else self.dtype)
@@ -192,7 +187,7 @@ def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:
 
 def _kept(op: Op) -> bool:
     function = op.attributes.get("function")
-    if op.kind in KEPT:
+    if family_of(op.kind) is ROWS:
         return function != "batch"
     return op.kind in ("elementwise", "reduction") and function in KEPT_FUNCTIONS
 

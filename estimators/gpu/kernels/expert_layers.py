@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 Routing = Literal["balanced", "busiest", "skewed"]
@@ -26,7 +26,7 @@ HALF_SHARED = 128.0
 
 
 @dataclass(frozen=True)
-class LayerParameters:
+class LayerParameters(CheckedParameters):
     """What kernels of such layers reach, shared by machines.
 
     `resident`: share of the last cache in which weights stay between calls.
@@ -39,9 +39,6 @@ class LayerParameters:
     block: Annotated[float, Parameter("1", "rows of an expert are filled up to", 1.0, 512.0)] = 16.0
     overlap: Annotated[float, Parameter("1", "share of the shorter side that is not hidden", 1e-3, 2.0)] = 0.5
     resident: Annotated[float, Parameter("1", "share of the last cache that keeps weights", 1e-3, 10.0)] = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
 
 @dataclass(frozen=True, eq=False)

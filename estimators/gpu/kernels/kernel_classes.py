@@ -24,7 +24,7 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import (
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -74,7 +74,7 @@ CAUSAL = {"causal": 1, "full": 0}
 
 
 @dataclass(frozen=True)
-class KernelParameters:
+class KernelParameters(CheckedParameters):
     """What a machine's kernels reach and what its library does, for one class of operations.
 
     A calibration fits them for each machine and pools them over families (`gpu/transfer/family_pooling.py`).
@@ -92,9 +92,6 @@ class KernelParameters:
     rotation: Annotated[float, Parameter("1", "footprints between two uses of the same data", 0.1, 1e4)] = 6.0
     energy: Annotated[float, Parameter("1", "energy per flop over the machine's number", 1e-2, 100.0)] = 1.0
     settle: Annotated[float, Parameter("1", "time until the power cap holds, over the machine's", 0.0, 1e3)] = 1.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
 
 ROWWISE = ("softmax", "norm")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.estimators.symbolic.cache_residency import rated_caches
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 Floats = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ GPU_FAMILIES = ("nvidia-", "amd-gcn", "amd-cdna", "amd-rdna")
 
 
 @dataclass(frozen=True)
-class GpuMemory:
+class GpuMemory(CheckedParameters):
     """Plateaus, knees and latency; the defaults are medians over the devices of a public collection.
 
     The nearest cache's rate and the last cache's capacity are the data sheet's: their medians predict left-out devices
@@ -41,9 +41,6 @@ class GpuMemory:
     cache_knee: Annotated[float, Parameter("1", "knee of the last cache over its capacity", 0.1, 10.0)] = 1.0
     latency: Annotated[float, Parameter("s", "of a read from main memory that waits for nobody", 1e-9, 1e-5)] = 3.1e-7
     sharpness: Annotated[float, Parameter("1", "how suddenly reads in flight saturate a level", 1.0, 50.0)] = 3.0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def reached(self, machine: Machine, level: str) -> float:
         """Bytes a second of a level when it is saturated.

@@ -23,10 +23,10 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
-from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.kinds import PRODUCT, family_of, operation
 from slipstick.workloads.graph.workload import Op
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ aiconfigurator's files (docs/validation.md), streams from NeuSight's elementwise
 
 
 @dataclass(frozen=True)
-class KernelScaling:
+class KernelScaling(CheckedParameters):
     """t_B = fixed + (t_A - fixed) rate_A / rate_B, with the rate of the kernel's resource.
 
     `fixed`: seconds of a kernel that no rate changes.
@@ -90,9 +90,6 @@ class KernelScaling:
     link_spread: Annotated[float, Parameter("1", "log spread of collectives", 0.0, 2.0)] = 0.25
     vendor_spread: Annotated[float, Parameter("1", "log spread added between vendors", 0.0, 2.0)] = 0.25
     vendor_doubt: Annotated[float, Parameter("1", "log change that is doubted between vendors", 0.0, 2.0)] = 0.2
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def ratios(
         self,
@@ -131,7 +128,7 @@ class KernelScaling:
         known: dict[str, Op] = {}
         for i, (name, op) in enumerate(zip(names, operations, strict=False)):
             resource, dtype = resource_of(name)
-            if op is None or (op.kind in PRODUCTS) != (resource == "matrix") or resource not in ("matrix", "memory"):
+            if op is None or resource != ("matrix" if family_of(op.kind) is PRODUCT else "memory"):
                 continue
             counted_as = dtype if dtype == "tfloat32" and op.dtype == "float32" else op.dtype
             known[op.identity] = op
@@ -191,9 +188,6 @@ def _common_dtype(names: Sequence[str], seconds: Floats) -> str:
         if dtype := resource_of(name)[1]:
             spent[dtype] = spent.get(dtype, 0.0) + time
     return max(spent, key=lambda dtype: spent[dtype])
-
-
-PRODUCTS = ("gemm", "convolution", "attention")
 
 
 @lru_cache(maxsize=65536)

@@ -5,7 +5,6 @@ Of each machine, class and source at most `devices.KEPT` rows are kept, for what
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json, require_mapping, unknown_name
-from slipstick.common.records import FrozenDict, validated
-from slipstick.common.writer import atomic_write
+from slipstick.common.readers import number_of, read_json, require_mapping, unknown_name
+from slipstick.common.records import FrozenDict, of_kind, validated
+from slipstick.common.writer import write_json
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
@@ -28,7 +27,6 @@ from slipstick.estimators.symbolic.parameters import declared
 from slipstick.hwmodels.machine import Machine
 
 SCHEMA = "slipstick-device-calibration-2"
-MAX_ENTRIES = 10_000
 LARGEST_SPREAD = 10.0
 """Of log time: a factor of e^10."""
 
@@ -77,8 +75,7 @@ def summary(calibration: DeviceCalibration) -> dict[str, Any]:
 
 def save(calibration: DeviceCalibration, path: str | os.PathLike[str]) -> None:
     """Write the JSON file, whole or not at all."""
-    with atomic_write(path) as stream:
-        json.dump(to_dict(calibration), stream, allow_nan=False)
+    write_json(path, to_dict(calibration))
 
 
 def load_device_calibration(path: str | os.PathLike[str]) -> DeviceCalibration:
@@ -156,9 +153,9 @@ def _fit(entry: Any, name: str, machines: Mapping[str, Machine], path: object) -
     for parameter, value in require_mapping(fields.get("parameters"), path, f"{name}.parameters").items():
         if parameter not in bounds:
             raise InputError(f"{path}: {unknown_name('parameter of a kernel', parameter, list(bounds))}")
-        values[parameter] = _number(value, path, f"{name}.{parameter}", 1e-30)
-    scatter = _number(fields.get("median_log_error"), path, f"{name}.median_log_error", 0.0, LARGEST_SPREAD)
-    count = int(_number(fields.get("measurements"), path, f"{name}.measurements", 1.0, 1e12))
+        values[parameter] = number_of(value, f"{path}: {name}.{parameter}", 1e-30)
+    scatter = number_of(fields.get("median_log_error"), f"{path}: {name}.median_log_error", 0.0, LARGEST_SPREAD)
+    count = int(number_of(fields.get("measurements"), f"{path}: {name}.measurements", 1.0, 1e12))
     library = str(fields.get("library", machine.runtime.library))
     return MachineFit(machine.name, machine.family, technology(machine), FrozenDict(values), scatter, count, library)
 
@@ -168,15 +165,15 @@ def _scatters(fields: Mapping[str, Any], name: str, path: object) -> tuple[Scatt
     if len(pairs) != MOST_WORDS + 1 or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise InputError(f"{path}: scatters.{name}: want {MOST_WORDS + 1} pairs of numbers")
     return tuple(
-        Scatter(*(_number(end, path, f"scatters.{name}", 0.0, LARGEST_SPREAD) for end in pair)) for pair in pairs
+        Scatter(*(number_of(end, f"{path}: scatters.{name}", 0.0, LARGEST_SPREAD) for end in pair)) for pair in pairs
     )
 
 
 def _rows(entry: Any, machines: Mapping[str, Machine], path: object) -> OperationTimes:
     fields = require_mapping(entry, path, "rows")
     dims = require_mapping(fields.get("dims"), path, "rows.dims")
-    columns = {name: np.array([_number(v, path, name, 0.0) for v in _list(dims, name, path)]) for name in dims}
-    times = [_number(v, path, "time_s", 0.0) for v in _list(fields, "time_s", path)]
+    columns = {name: np.array([number_of(v, f"{path}: {name}", 0.0) for v in _list(dims, name, path)]) for name in dims}
+    times = [number_of(v, f"{path}: time_s", 0.0) for v in _list(fields, "time_s", path)]
     if any(len(column) != len(times) for column in columns.values()):
         raise InputError(f"{path}: rows: dims and time_s: want lists of one length")
     attributes = {
@@ -198,16 +195,7 @@ def _machine(fields: Mapping[str, Any], machines: Mapping[str, Machine], path: o
 
 
 def _list(fields: Mapping[str, Any], name: str, path: object) -> list[Any]:
-    value = fields.get(name)
-    if not isinstance(value, list) or len(value) > MAX_ENTRIES:
-        raise InputError(f"{path}: {name}: want a list of at most {MAX_ENTRIES} entries")
-    return value
-
-
-def _number(value: Any, path: object, field: str, low: float, high: float = 1e30) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise InputError(f"{path}: {field} = {str(value)[:40]!r}: want a number in [{low:g}, {high:g}]")
-    return float(value)
+    return of_kind(list[Any], fields.get(name), f"{path}: {name}")
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from slipstick.common.cached_parts import cached_list, cached_number, cached_tab
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified.argmin_over_menu import least
+from slipstick.estimators.symbolic.lambdified.gradient import tape_gradient
 from slipstick.estimators.symbolic.lambdified.tape import Tape
 
 FloatArray = npt.NDArray[np.float64]
@@ -116,6 +117,20 @@ class Evaluable:
         dimensions = len(np.broadcast_shapes(*(array.shape for array in arrays.values())))
         columns = {name: np.array(column).reshape(-1, *(1,) * dimensions) for name, column in self.menu.items()}
         return np.argmin((self.criterion or self.whole)({**arrays, **columns}), axis=0)
+
+    def gradient(self, values: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Name -> the partial derivative by that symbol, an array of a shape that broadcasts to that of the values.
+
+        At a maximum that of the active side (the first of equal ones), in the row of the menu that is picked.
+        """
+        known = {name: np.asarray(values[name], dtype=np.float64) for name in self.names}
+        if self.menu:
+            best = self.picked(values)
+            known |= {name: np.array(column)[best] for name, column in self.menu.items()}
+        slopes = tape_gradient(self.whole.tape, [known[name] for name in self.whole.names])
+        # by name, not as a set has them: callers add slopes up, and the order of a sum decides its last digit
+        by_name = dict(zip(self.whole.names, slopes, strict=True))
+        return {name: by_name.get(name, np.zeros(())) for name in self.names}
 
     def data(self) -> list[Any]:
         """As JSON holds it."""

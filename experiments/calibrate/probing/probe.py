@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -40,6 +39,7 @@ from slipstick.estimators.fitting.user_rows import UserRows, chosen
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
+from slipstick.experiments.measure.clocks.torch_calls import call_of
 from slipstick.experiments.measure.host.host_rates import measure_host
 from slipstick.experiments.question.registry import estimator
 from slipstick.hwmodels.machine import Machine
@@ -268,29 +268,23 @@ def cpu_rows() -> list[ProbeRow]:
     return [*_products(), *_convolutions(), *_attentions(), *_pools(), *_streams(), *_functions()]
 
 
-def _row(name: str, op: Op, make: Callable[[], Task]) -> ProbeRow:
-    """With the memory of its result kept from call to call, as `probe` has the allocator do up to `MOST_KEPT`."""
+def _row(name: str, op: Op, make: Callable[[], Task] | None = None) -> ProbeRow:
+    """An operation as torch runs it; of one whose dims do not say how, `make` makes the call.
+
+    With the memory of its result kept from call to call, as `probe` has the allocator do up to `MOST_KEPT`.
+    """
+    made = make or partial(call_of, op)
     written = op.cost["written"]
     if isinstance(written, (int, float)) and written <= MOST_KEPT:
         op = replace(op, attributes=FrozenDict({**op.attributes, **KEPT}))
-    return ProbeRow(name, Workload(name, (op,)), make)
+    return ProbeRow(name, Workload(name, (op,)), made)
 
 
 def _products() -> Iterator[ProbeRow]:
     shapes = [*product((1, 16, 128, 512), ((64, 64), (512, 512), (768, 3072), (2048, 2048))), (1, (4096, 4096))]
     for rows, (inputs, outputs) in shapes:
         name = f"product {rows} x {inputs} x {outputs}"
-        yield _row(name, dense(name, rows, inputs, outputs), _linear(rows, inputs, outputs))
-
-
-def _linear(rows: int, inputs: int, outputs: int) -> Callable[[], Task]:
-    def make() -> Task:
-        import torch
-
-        x, weights = torch.randn(rows, inputs), torch.randn(outputs, inputs)
-        return lambda: torch.nn.functional.linear(x, weights)
-
-    return make
+        yield _row(name, dense(name, rows, inputs, outputs))
 
 
 def _convolutions() -> Iterator[ProbeRow]:
@@ -298,20 +292,7 @@ def _convolutions() -> Iterator[ProbeRow]:
         shared = f" in {groups} groups" if groups > 1 else ""
         name = f"convolution {batch} x {before} to {after}{shared}, {kernel} x {kernel} / {stride}, {side} x {side}"
         op = convolution(name, batch, before, after, (kernel, kernel), (side, side), stride, groups)
-        yield _row(name, op, _convolve(batch, before, after, kernel, stride, side, groups))
-
-
-def _convolve(
-    batch: int, before: int, after: int, kernel: int, stride: int, side: int, groups: int
-) -> Callable[[], Task]:
-    def make() -> Task:
-        import torch
-
-        whole = (side - 1) * stride + kernel
-        x, weights = torch.randn(batch, before, whole, whole), torch.randn(after, before // groups, kernel, kernel)
-        return lambda: torch.nn.functional.conv2d(x, weights, stride=stride, groups=groups)
-
-    return make
+        yield _row(name, op)
 
 
 def _attentions() -> Iterator[ProbeRow]:
@@ -319,17 +300,7 @@ def _attentions() -> Iterator[ProbeRow]:
         name = f"attention {batch} x {heads} heads of {size}, {tokens} tokens"
         dims = {"batch": batch, "heads": heads, "kv_heads": heads, "queries": tokens, "keys": tokens,
                 "head_dim": size, "value_dim": size}  # fmt: skip
-        yield _row(name, operation(name, "attention", dims), _attend((batch, heads, tokens, size)))
-
-
-def _attend(shape: tuple[int, ...]) -> Callable[[], Task]:
-    def make() -> Task:
-        import torch
-
-        x = torch.randn(shape)
-        return lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x)
-
-    return make
+        yield _row(name, operation(name, "attention", dims))
 
 
 def _pools() -> Iterator[ProbeRow]:
@@ -356,47 +327,23 @@ def _pool(function: str, shape: tuple[int, ...], window: int, stride: int) -> Ca
 def _streams() -> Iterator[ProbeRow]:
     for elements in (64, 4096, 200_000, 1_000_000, 2_000_000, 4_000_000, 16_000_000):
         name = f"sum of {elements:,}"
-        yield _row(name, elementwise("add_", elements, inputs=2), _call("add", (elements,)))
+        yield _row(name, elementwise("add_", elements, inputs=2))
     for elements in (64, 4096, MEDIUM, FRESH):
         name = f"relu of {elements:,}"
-        yield _row(name, elementwise(name, elements, function="relu"), _call("relu", (elements,)))
+        yield _row(name, elementwise(name, elements, function="relu"))
     for rows, columns in ((16, 64), (1024, 256), (2048, 512)):
         name = f"softmax of {rows} x {columns}"
-        yield _row(
-            name, operation(name, "softmax", {"rows": rows, "columns": columns}), _call("softmax", (rows, columns))
-        )
+        yield _row(name, operation(name, "softmax", {"rows": rows, "columns": columns}))
         name = f"norm of {rows} x {columns}"
         dims = {"elements": rows * columns, "groups": rows}
-        yield _row(name, operation(name, "norm", dims), _call("norm", (rows, columns)))
+        yield _row(name, operation(name, "norm", dims))
 
 
 def _functions() -> Iterator[ProbeRow]:
     for function in FUNCTIONS:
         for elements in (4096, MEDIUM):
             name = f"{function} of {elements:,}"
-            yield _row(name, elementwise(name, elements, function=function), _call(function, (elements,)))
-
-
-def _call(name: str, shape: tuple[int, ...]) -> Callable[[], Task]:
-    def make() -> Task:
-        import torch
-
-        x, y = torch.randn(shape), torch.randn(shape)
-        weights, out = torch.randn(shape[-1]), torch.empty(shape)
-        calls: dict[str, Callable[[], Any]] = {
-            "add": lambda: torch.add(x, y, out=out),
-            "relu": lambda: torch.relu(x),
-            "gelu": lambda: torch.nn.functional.gelu(x),
-            "silu": lambda: torch.nn.functional.silu(x),
-            "elu": lambda: torch.nn.functional.elu(x),
-            "tanh": lambda: torch.tanh(x),
-            "exp": lambda: torch.exp(x),
-            "softmax": lambda: torch.softmax(x, -1),
-            "norm": lambda: torch.nn.functional.layer_norm(x, shape[-1:], weights, weights),
-        }
-        return calls[name]
-
-    return make
+            yield _row(name, elementwise(name, elements, function=function))
 
 
 ESTIMATOR = "cpu-kinds"

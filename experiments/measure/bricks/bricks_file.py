@@ -16,7 +16,6 @@ writes their names into Python source.
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import random
@@ -27,7 +26,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.experiments.measure.bricks.brick_modules import synthetic
 
 MAX_BYTES = 8 << 30
@@ -220,8 +219,7 @@ def save_sheet(bricks: Iterable[tuple[str, Any]], path: Path, seed: int | None =
     entries = [{"identity": identity, "nodes": _nodes(module)} for identity, module in bricks]
     random.Random(seed).shuffle(entries)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path, "w") as stream:
-        json.dump({"schema": SCHEMA, "bricks": entries}, stream)
+    write_json(path, {"schema": SCHEMA, "bricks": entries})
     return len(entries)
 
 

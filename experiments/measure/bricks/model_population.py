@@ -9,12 +9,9 @@ import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from slipstick.common.errors import InputError
 from slipstick.workloads.importers.torch.arguments import Input
-from slipstick.workloads.shipped_graphs import PACKED, write_graph
 
 Inputs = Sequence[Input] | Mapping[str, Input]
 
@@ -159,17 +156,3 @@ def _language() -> list[Entry]:
         Entry(name, "transformer", lambda c=config, m=model, k=changes: transformers_model(c, m, k), given[what], {})  # type: ignore[misc]
         for name, (config, model, changes, what) in _LANGUAGE.items()
     ]
-
-
-def save_graphs(folder: Path) -> None:
-    """Import every entry for training and write it to a folder, as the shipped graphs were made."""
-    from slipstick.workloads.importers.torch.importer import import_torch
-
-    for entry in population():
-        path = folder / f"{entry.name}{PACKED}"
-        if path.exists():
-            continue
-        try:
-            write_graph(import_torch(entry.build(), entry.inputs, entry.name, hints=entry.hints), path)
-        except InputError as error:
-            print(f"{entry.name}: {error}", file=sys.stderr)

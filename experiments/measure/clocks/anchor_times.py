@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name
-from slipstick.common.writer import atomic_write
+from slipstick.common.readers import read_csv_rows, read_number
+from slipstick.common.writer import write_text
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed
 from slipstick.experiments.measure.clocks.timing import Task, measure
+from slipstick.experiments.measure.clocks.torch_calls import call_of
+from slipstick.workloads.graph.kinds import operation
 
-DTYPES = ("float32", "bfloat16", "float16", "float8")
-"""Data types that are measured; float8 in products alone, on a GPU."""
 CAPTURED = 20
 """Calls in one replayed graph."""
 SAMPLE_SECONDS, MOST_CALLS = 5e-3, 2000
@@ -165,21 +165,9 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
 
 
 def torch_call(wanted: AnchorOperation, place: str) -> Task:
-    """The operation as a call of torch on a device.
-
-    Raises InputError where torch has no such operation for the data type, or the device has not the memory.
-    """
-    import torch
-
-    if wanted.dtype not in DTYPES or (wanted.dtype == "float8" and (wanted.kind != "gemm" or place == "cpu")):
-        raise InputError(f"{wanted.kind}.{wanted.dtype} cannot be measured on {place} (known: {', '.join(DTYPES)})")
-    made = {"gemm": _gemm, "elementwise": _add, "softmax": _softmax, "norm": _norm, "attention": _attention}
-    if wanted.kind not in made:
-        raise unknown_name("kind of operation to measure", wanted.kind, list(made))
-    try:
-        return made[wanted.kind]({name: round(size) for name, size in wanted.sizes}, wanted.dtype, place)
-    except torch.OutOfMemoryError as error:
-        raise InputError(f"{wanted.kind}: not enough memory on {place} ({str(error)[:80]})") from None
+    """The operation as a call of torch on a device (`torch_calls`)."""
+    sizes = {name: round(size) for name, size in wanted.sizes}
+    return call_of(operation("anchor", wanted.kind, sizes, wanted.dtype, {"causal": wanted.causal == "yes"}), place)
 
 
 def timed(
@@ -240,60 +228,4 @@ def write_rows(path: Path, rows: Mapping[AnchorOperation, float | None]) -> None
         sizes = dict(row.sizes)
         cells = [f"{sizes[dim]:.12g}" if dim in sizes else "" for dim in dims]
         lines.append(",".join([row.kind, row.dtype, row.causal, "" if time is None else f"{time:.6g}", *cells]))
-    with atomic_write(path) as stream:
-        stream.write("\n".join(lines) + "\n")
-
-
-def _tensor(shape: tuple[int, ...], dtype: str, place: str) -> Any:
-    import torch
-
-    return torch.randn(shape, dtype=getattr(torch, dtype), device=place)
-
-
-def _gemm(d: Mapping[str, int], dtype: str, place: str) -> Task:
-    """Y (n, m) = X (n, k) W (m, k)', as a linear layer; several as torch.bmm."""
-    import torch
-
-    if dtype == "float8":
-        narrow = torch.float8_e4m3fn
-        x, w = (_tensor(s, "bfloat16", place).to(narrow) for s in ((d["n"], d["k"]), (d["m"], d["k"])))
-        one = torch.ones((), device=place)
-        return lambda: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
-    if d["batch"] == 1:
-        x, w = _tensor((d["n"], d["k"]), dtype, place), _tensor((d["m"], d["k"]), dtype, place)
-        return lambda: torch.nn.functional.linear(x, w)
-    x, w = (_tensor((d["batch"], *s), dtype, place) for s in ((d["n"], d["k"]), (d["k"], d["m"])))
-    return lambda: torch.bmm(x, w)
-
-
-def _add(d: Mapping[str, int], dtype: str, place: str) -> Task:
-    import torch
-
-    x, y, z = (_tensor((d["elements"],), dtype, place) for _ in range(3))
-    return lambda: torch.add(x, y, out=z)
-
-
-def _softmax(d: Mapping[str, int], dtype: str, place: str) -> Task:
-    import torch
-
-    x = _tensor((d["rows"], d["columns"]), dtype, place)
-    return lambda: torch.softmax(x, -1)
-
-
-def _norm(d: Mapping[str, int], dtype: str, place: str) -> Task:
-    import torch
-
-    columns = d["elements"] // d["groups"]
-    x, w, b = (_tensor(shape, dtype, place) for shape in ((d["groups"], columns), (columns,), (columns,)))
-    return lambda: torch.nn.functional.layer_norm(x, (columns,), w, b)
-
-
-def _attention(d: Mapping[str, int], dtype: str, place: str) -> Task:
-    import torch
-
-    q = _tensor((d["batch"], d["heads"], d["queries"], d["head_dim"]), dtype, place)
-    k = _tensor((d["batch"], d["kv_heads"], d["keys"], d["head_dim"]), dtype, place)
-    v = _tensor((d["batch"], d["kv_heads"], d["keys"], d["value_dim"]), dtype, place)
-    causal, grouped = d["queries"] > 1, d["kv_heads"] != d["heads"]
-    function = torch.nn.functional.scaled_dot_product_attention
-    return lambda: function(q, k, v, is_causal=causal, enable_gqa=grouped)
+    write_text(path, "\n".join(lines) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
-from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure, processor
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -105,18 +104,6 @@ class Clocked(EstimatorBase):
 
         with threadpool_limits(1):
             return measure({workload.name: task}, self.protocol)[workload.name]
-
-
-def processor() -> str:
-    """The processor's name, as the system reports it."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _steps(op: Op) -> Iterator[Step]:

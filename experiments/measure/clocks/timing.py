@@ -25,14 +25,19 @@ from __future__ import annotations
 
 import math
 import os
+import platform
+import re
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
+from slipstick.hwmodels.importers.cpuinfo import system_text
 
 Task = Callable[[], object]
 Clock = Literal["thread", "process", "wall"]
@@ -194,6 +199,35 @@ def trimmed_mean(samples: tuple[float, ...] | list[float], trim: float = 0.2) ->
     3.0
     """
     return statistics.fmean(_kept(samples, trim))
+
+
+def seconds_together(threads: int, prepared: Callable[[int], Callable[[], object]]) -> list[float]:
+    """Seconds of CPU time that each of some threads works where all begin at once.
+
+    `prepared`: called in each thread with its number: makes what is timed.
+    """
+    barrier = threading.Barrier(threads)
+    taken = [0.0] * threads
+
+    def work(rank: int) -> None:
+        task = prepared(rank)
+        barrier.wait()
+        start = time.thread_time()
+        task()
+        taken[rank] = time.thread_time() - start
+
+    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return taken
+
+
+def processor() -> str:
+    """The host's processor in words, and its number of cores where the system says them."""
+    names = re.findall(r"^model name\s*:\s*(.*)$", system_text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return f"{names[0]}, {len(names)} cores" if names else platform.processor() or platform.machine()
 
 
 def load_per_core() -> float | None:

@@ -12,8 +12,6 @@ Each returns a number that depends on all its work, so that no compiler may leav
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure, seconds_together
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.hwmodels.machine import Machine
@@ -297,27 +295,14 @@ def _many_cores(cores: int, size: int, protocol: Protocol) -> list[HostRate]:
         sets = [[np.full(count, 1.0 + i) for i in range(stream.arrays)] for _ in range(cores)]
         rates = []
         for _ in range(max(3, protocol.repeats // 2)):
-            barrier = threading.Barrier(cores)
-            seconds = [0.0] * cores
 
-            def work(
-                rank: int,
-                loop: Callable[..., float] = loops[name],
-                arrays: list[list[np.ndarray]] = sets,
-                gate: threading.Barrier = barrier,
-                taken: list[float] = seconds,
-            ) -> None:
+            def prepared(
+                rank: int, loop: Loop = loops[name], arrays: list[list[np.ndarray]] = sets
+            ) -> Callable[[], object]:
                 loop(*arrays[rank], 1)
-                gate.wait()
-                start = time.thread_time()
-                loop(*arrays[rank], 2)
-                taken[rank] = time.thread_time() - start
+                return partial(loop, *arrays[rank], 2)
 
-            threads = [threading.Thread(target=work, args=(rank,)) for rank in range(cores)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            seconds = seconds_together(cores, prepared)
             rates.append(sum(2 * count * stream.traffic / one for one in seconds))
         low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
         result.append(HostRate("bandwidth", MEMORY, name, cores, float(middle), "byte/s", float((high - low) / middle)))

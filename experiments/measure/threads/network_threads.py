@@ -29,7 +29,8 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import whole_number
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
-from slipstick.experiments.measure.threads.shared_cores import cycles_by_threads, seconds_together, sibling_threads
+from slipstick.experiments.measure.clocks.timing import seconds_together
+from slipstick.experiments.measure.threads.shared_cores import cycles_by_threads, sibling_threads
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.instruction_count import counted_instructions
 from slipstick.workloads.graph.workload import Workload
@@ -43,12 +44,18 @@ MAX_THREADS = 4096
 
 
 @dataclass(frozen=True)
-class ContentionTime:
-    """Seconds of one update of all weights with so many threads at it, and the spread of the samples (IQR / median)."""
+class ThreadsTime:
+    """Median seconds of something that so many threads do at once, and the spread of the samples (IQR / median)."""
 
     threads: int
     seconds: float
     spread: float
+
+    @classmethod
+    def of(cls, threads: int, samples: Sequence[float]) -> ThreadsTime:
+        """That of some samples."""
+        low, middle, high = np.quantile(samples, [0.25, 0.5, 0.75])
+        return cls(threads, float(middle), float((high - low) / middle))
 
 
 def layer_weights(workload: Workload) -> tuple[int, ...]:
@@ -78,7 +85,7 @@ def measure_contention(
     threads: Sequence[int],
     repeats: int = 9,
     say: Callable[[str], None] | None = None,
-) -> tuple[ContentionTime, ...]:
+) -> tuple[ThreadsTime, ...]:
     """The seconds of an update at each thread count; the counts take turns, so that a slow spell meets them all.
 
     `layers`: weights of each layer.
@@ -99,16 +106,12 @@ def measure_contention(
             say(f"contention: round {turn + 1} of {repeats}")
         for count in threads:
             samples[count].append(_passes(update, count, rounds))
-    rows = []
-    for count in threads:
-        low, middle, high = np.quantile(samples[count], [0.25, 0.5, 0.75])
-        rows.append(ContentionTime(count, float(middle), float((high - low) / middle)))
-    return tuple(rows)
+    return tuple(ThreadsTime.of(count, samples[count]) for count in threads)
 
 
 def _passes(update: Callable[[int], None], threads: int, rounds: int) -> float:
     """Seconds of one pass over all layers, the mean over the threads of what each waited."""
-    return seconds_together(threads, lambda _: lambda: update(rounds)) / rounds
+    return float(np.mean(seconds_together(threads, lambda _: lambda: update(rounds)))) / rounds
 
 
 @cache
@@ -146,15 +149,6 @@ class PassTime:
     preparation: float
 
 
-@dataclass(frozen=True)
-class TrainingTime:
-    """Seconds of an image of one of so many workers at once, and the samples' spread (IQR / median)."""
-
-    threads: int
-    seconds: float
-    spread: float
-
-
 def measure_passes(target: str, shapes: Sequence[str] = (), images: int = 20) -> PassTime:
     """Forward and backward of one image on one thread, medians.
 
@@ -181,7 +175,7 @@ def measure_training(
     images: int = 20,
     repeats: int = 3,
     say: Callable[[str], None] | None = None,
-) -> tuple[TrainingTime, ...]:
+) -> tuple[ThreadsTime, ...]:
     """Seconds an image of a worker takes with p workers training at once, for each p; counts take turns.
 
     Raises InputError where torch is missing, or the model cannot be built.
@@ -192,11 +186,7 @@ def measure_training(
             if say is not None:
                 say(f"training: {count} threads, round {turn + 1} of {repeats}")
             samples[count] += _workers(target, tuple(shapes), count, images)
-    rows = []
-    for count in threads:
-        low, middle, high = np.quantile(samples[count], [0.25, 0.5, 0.75])
-        rows.append(TrainingTime(count, float(middle), float((high - low) / middle)))
-    return tuple(rows)
+    return tuple(ThreadsTime.of(count, samples[count]) for count in threads)
 
 
 class _TrainingStep:

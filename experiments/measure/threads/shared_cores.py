@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import whole_number
+from slipstick.experiments.measure.clocks.timing import seconds_together
 
 SIBLINGS = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
 STEPS = 200_000
@@ -53,30 +53,7 @@ def _together(numbers: Sequence[int]) -> float:
         a, b, c = (np.full((16, 16), value, dtype=np.float32) for value in (0.5, 0.25, 0.0))
         return lambda: loop(a, b, c, STEPS // 100)
 
-    return seconds_together(len(numbers), bound)
-
-
-def seconds_together(threads: int, prepared: Callable[[int], Callable[[], object]]) -> float:
-    """Seconds that threads work when they begin at once, their mean.
-
-    `prepared`: called in each thread with its number: makes what is timed.
-    """
-    barrier = threading.Barrier(threads)
-    taken = [0.0] * threads
-
-    def work(rank: int) -> None:
-        task = prepared(rank)
-        barrier.wait()
-        start = time.thread_time()
-        task()
-        taken[rank] = time.thread_time() - start
-
-    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return float(np.mean(taken))
+    return float(np.mean(seconds_together(len(numbers), bound)))
 
 
 @cache

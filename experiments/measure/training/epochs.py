@@ -11,7 +11,6 @@ import csv
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -35,7 +34,8 @@ from slipstick.common.readers import (
     whole_of,
 )
 from slipstick.common.records import FrozenDict
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json, write_text
+from slipstick.experiments.measure.clocks.timing import processor
 from slipstick.experiments.measure.training.training_worker import BATCH
 from slipstick.workloads.runs.iterations import Order, epoch_lengths
 from slipstick.workloads.runs.lengths import MAX_LENGTH, lognormal_lengths, read_lengths
@@ -255,8 +255,7 @@ def _rows_done(log: Path, header: list[str], lengths: Sequence[int]) -> int:
         return 0
     text = read_text(log)
     if text and not text.endswith("\n"):
-        with atomic_write(log) as stream:
-            stream.write(text[: text.rfind("\n") + 1])
+        write_text(log, text[: text.rfind("\n") + 1])
     if "\n" not in text:
         return 0
     done = 0
@@ -291,16 +290,4 @@ def _describe(log: Path, network: str, configurations: Sequence[str], workers: S
         ),
         "configurations": described,
     }
-    with atomic_write(log.with_suffix(log.suffix + ".json")) as stream:
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
-
-
-def processor() -> str:
-    """The host's processor in words."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]}, {len(names)} cores" if names else platform.machine()
+    write_json(log.with_suffix(log.suffix + ".json"), document, indent=1)

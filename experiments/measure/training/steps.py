@@ -11,7 +11,6 @@ Torch is imported where a network is built.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +22,9 @@ from statistics import median
 from typing import Any
 
 from slipstick.common.readers import unknown_name
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import atomic_write, write_json
 from slipstick.experiments.measure.clocks.one_thread import one_thread
+from slipstick.experiments.measure.clocks.timing import processor
 
 Built = tuple[Any, Any, Any]
 """A module, its input, and the targets of a cross entropy over the last axis (or over axis 1 of images)."""
@@ -208,7 +208,7 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
         writer.writerow(COLUMNS)
         writer.writerows(rows)
     document = {
-        "processor": _processor(),
+        "processor": processor(),
         "software": f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}",
         "date": date.today().isoformat(),
         "load": load,
@@ -218,9 +218,7 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
             "median step: a virtual core changes its speed with its neighbours; steps: medians of odd and even rounds"
         ),
     }
-    with atomic_write(f"{os.fspath(path)}.json") as stream:
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
+    write_json(f"{os.fspath(path)}.json", document, indent=1)
 
 
 def _measured(name: str) -> list[tuple[Any, ...]]:
@@ -383,9 +381,3 @@ def _tensors(tree: Any) -> list[Any]:
     from torch.utils._pytree import tree_leaves
 
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
-
-
-def _processor() -> str:
-    from slipstick.experiments.measure.training.epochs import processor
-
-    return processor()

@@ -1,15 +1,14 @@
-"""Logs of training iterations: simulated, and written to files; `workloads.importers.iteration_logs` reads them."""
+"""Simulated logs of training iterations, and files of those that stand for a run."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
@@ -38,16 +37,6 @@ def simulated_log(
     return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
 
 
-def write_log(path: str | os.PathLike[str], iterations: Iterations) -> None:
-    """A CSV that `read_log` reads back: iteration, seq_len (or the proxy's name) and time_s where known."""
-    name = "seq_len" if iterations.proxy == "length" else iterations.proxy
-    with atomic_write(path) as stream:
-        times = iterations.times
-        stream.write(f"iteration,{name}" + ("" if times is None else ",time_s") + "\n")
-        for index, value in enumerate(iterations.lengths):
-            stream.write(f"{index},{value:g}" + ("" if times is None else f",{float(times[index])!r}") + "\n")
-
-
 def write_representatives(
     path: str | os.PathLike[str], selection: RepresentativeSet, proxy: str, first: int = 0
 ) -> None:
@@ -64,6 +53,4 @@ def write_representatives(
             for index, length, weight in zip(selection.indices, selection.lengths, selection.weights, strict=True)
         ],
     }
-    with atomic_write(path) as stream:
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
+    write_json(path, document, indent=1)

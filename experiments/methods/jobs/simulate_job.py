@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.writer import atomic_write
+from slipstick.common.writer import write_json
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
@@ -178,8 +177,7 @@ class Simulated(Answer):
                 raise InputError(
                     f"{path}: the run has more than {MOST_TRACED:,} events; trace one of fewer steps or copies"
                 )
-        with atomic_write(path) as stream:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
+        write_json(path, {"traceEvents": events, "displayTimeUnit": "ms"})
         return Path(path)
 
 

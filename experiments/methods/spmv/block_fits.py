@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sparse.fitted_documents import write_document
+from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.reuse_model import SUFFIX, CacheSizes, LabelKind, ReuseModel, fit_reuse, label_kind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import FolderLabels, LabelledBlocks, Labels, shipped_labels
@@ -106,5 +106,5 @@ def train_and_save(save: Path, folder: Path | None, label: str, largest: int) ->
     if not save.name.endswith(SUFFIX):
         raise InputError(f"{save}: want a name that ends in {SUFFIX}")
     fitted, blocks = fit_labels(FolderLabels(folder) if folder else shipped_labels(), label_kind(label), largest)
-    write_document(fitted.document(), save)
+    write_json(save, fitted.document(), indent=1)
     return fitted, {"label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sparse.fitted_documents import from_document, write_document
+from slipstick.common.writer import write_json
+from slipstick.estimators.sparse.fitted_documents import from_document
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, label_kind
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
 from slipstick.experiments.methods.spmv.block_fits import constant, errors, reuse_of
@@ -291,7 +292,7 @@ def own_labels_left_out(label: str | None, save: Path | None, epochs: int) -> tu
 def keep(folds: Sequence[FamilyErrors], path: Path) -> None:
     """Write folds, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_document({"schema": SCHEMA, "folds": [asdict(one) for one in folds]}, path)
+    write_json(path, {"schema": SCHEMA, "folds": [asdict(one) for one in folds]}, indent=1)
 
 
 def read_folds(path: Path) -> list[FamilyErrors]:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.writer import write_json
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.sparse.fitted_documents import write_document
 from slipstick.estimators.sparse.kernel_costs import (
     MEMORY_TERMS,
     REACHES,
@@ -228,7 +228,7 @@ def calibrate(
     text = f"{machine.name}, {date.today().isoformat()}, {len(result)} matrices, least of interleaved rounds"
     host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text)
     target = beside(path)
-    write_document(host.document(), target)
+    write_json(target, host.document(), indent=1)
     return host, target
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.base.ratio_band import RatioBand
-from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.gpu.transfer.device_calibration import variant_name
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, fit_machine, priors_of
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, times

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.base.ratio_band import RatioBand
-from slipstick.estimators.gpu.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.gpu.transfer.kernel_class import times
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.question.defaults import gpu_kernels

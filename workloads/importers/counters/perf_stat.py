@@ -24,7 +24,7 @@ _LINE = re.compile(rf"\s*(<not \w+>|{_GROUPED})\s+(?:(msec|ns|MiB|GiB|KiB|Joules
 _ELAPSED = re.compile(rf"\s*({_GROUPED})\s*(?:\+-\s*[\d.,]+\s*)?(seconds (?:time elapsed|user|sys))\b")
 _BESIDE = re.compile(r"(?<=[#(])[^\d]{0,8}(\d[\d.,]*\d)")
 """Derived figures behind a count: "#    0.998 CPUs utilized", "( +-  0.12% )"."""
-_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
+CSV_COUNT = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])((?!\d)[\w%/]*)\2((?!\d)[^,;|\t]{1,200})(?:\2|$)")
 """No thousands are parted here: a comma among the digits stands before a fraction, between any separators."""
 _INTERVAL = re.compile(r"\s*(\d{1,9}\.\d{6,9})(?:[,;|\t](?=\s*[\d<])|\s+(?=[\d<]))")
 """What -I writes before each count: seconds since the start."""
@@ -120,7 +120,7 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
         at = None
         if interval := _INTERVAL.match(line):
             rest = line[interval.end() :]
-            if _CSV.match(rest) or _LINE.match(rest):
+            if CSV_COUNT.match(rest) or _LINE.match(rest):
                 at, line = float(interval[1]), rest
         if line.lstrip().startswith("{"):
             if _LOCAL_JSON.search(line):
@@ -130,7 +130,7 @@ def _events(text: str, path: Path) -> Iterator[_Event]:
             event = _from_json(parse_json(line, f"{path}: line {number}"), number)
         elif match := _ELAPSED.match(line):
             event = _Event(number, match[2], match[1], "s", True, line[match.end() :])
-        elif match := _CSV.match(line):
+        elif match := CSV_COUNT.match(line):
             event = _Event(number, match[4].strip(), match[1], match[3])
         elif match := _LINE.match(line):
             event = _Event(number, match[3], match[1], match[2] or "", True, line[match.end() :])

@@ -91,6 +91,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str], list[str]]]:
             else:
                 names = words
         elif names and lines[0].startswith("#"):
+            if len(units) > len(names):
+                raise InputError(f"{path}: line {number}: {len(units)} units for {len(names)} columns above it")
             yield number, names, units or [""] * len(names), line.split()
         elif names and first == line:
             raise InputError(f"{path}: line {number}: the header again: two files in one; read each alone")

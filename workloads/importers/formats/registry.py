@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import bar_tables, csv_separator, number_written, split_cells
+from slipstick.common.readers import bar_tables, csv_separator, number_written, read_csv_rows, split_cells
 from slipstick.common.units import time_columns
+from slipstick.workloads.importers.counters.perf_script import SAMPLE
+from slipstick.workloads.importers.counters.perf_stat import CSV_COUNT
 from slipstick.workloads.importers.counters.summaries import summary_columns
 from slipstick.workloads.importers.counters.telemetry import is_telemetry
 from slipstick.workloads.importers.formats.look import (
@@ -105,13 +108,13 @@ def _perf_stat(seen: FileHeader) -> bool:
     lines = [line for line in seen.lines if line.strip() and not line.startswith("#")]
     plain = [_PERF_INTERVAL.sub("", line) for line in lines[:20]]
     intervals = "counts" in seen.text[:2000] and "events" in seen.text[:2000]  # the header of -I
-    return bool(lines) and (intervals or all(_PERF_CSV.match(line) for line in plain))
+    return bool(lines) and (intervals or all(CSV_COUNT.match(line) for line in plain))
 
 
 def _perf_script(seen: FileHeader) -> bool:
     heads = [line for line in seen.lines[:200] if line.strip() and not line.startswith("#") and not line[0].isspace()]
     frames = any(line[0].isspace() and "(" in line for line in seen.lines[:200] if line)
-    return frames and any(_PERF_SCRIPT.match(line[:400]) for line in heads[:20])
+    return frames and any(SAMPLE.match(line[:400]) for line in heads[:20])
 
 
 def _extrap_lines(seen: FileHeader) -> bool:
@@ -204,8 +207,6 @@ _FLAT = re.compile(r"\[?\s*\{[^{}\[\]]*\}\s*(,|\]|\{)")
 _ONNX = re.compile(rb"\x08[\x03-\x0f]\x12.{1,60}", re.DOTALL)
 _LSCPU = re.compile(r"^(Architecture|CPU op-mode\(s\)|Vendor ID|CPU\(s\)): +\S", re.MULTILINE)
 _PERF_INTERVAL = re.compile(r"^\s*\d{1,9}\.\d{6,9}[,;|\t]")
-_PERF_CSV = re.compile(r"\s*(<not \w+>|-?[\d.]+(?:,\d+)?)([,;|\t])(?!\d)[\w%/]*\2(?!\d)[^,;|\t]{1,200}(\2|$)")
-_PERF_SCRIPT = re.compile(r"\S.{0,64}?\s+\d+(/\d+)?\s+(\[\d+\]\s+)?(\d+\.\d+:\s+)?(\d+\s+)?[\w\-:/.=]{1,80}:(\s|$)")
 _CALIPER_JSON = re.compile(r'\{\s*"data"\s*:\s*\[\s*\[')
 _SLIPSTICK = re.compile(r'"schema":\s*"slipstick-workload')
 _CALIBRATION = re.compile(r'"schema":\s*"slipstick-calibration')
@@ -502,10 +503,20 @@ def unknown(path: object) -> InputError:
         return InputError(
             f"{path}: a program, not a file of measurements: slipstick estimate {path}:FUNCTION --on MACHINE"
         )
-    if _CALIBRATION.search(look(str(path)).text[:4096]):
+    seen = look(str(path))
+    if _CALIBRATION.search(seen.text[:4096]):
         return InputError(f"{path}: a calibration: slipstick estimate WORKLOAD --on MACHINE --calibration {path}")
+    rows = [split_cells(line) for line in seen.lines[:20]] if len(seen.columns) > 1 else []
+    if any(number_written(cell) is not None for row in rows[1:] for cell in row):
+        try:
+            deque(read_csv_rows(str(path)), maxlen=0)
+        except InputError as error:  # a table but for this line
+            return error
     names = ", ".join(dict.fromkeys(one.name.partition(",")[0].partition(" (")[0] for one in FORMATS))
-    return InputError(f"{path}: no known kind of file by its content{printed_instead(str(path))} (known: {names})")
+    what = "not UTF-8 text, and " if seen.first and (not seen.text or "\ufffd" in seen.text) else ""
+    return InputError(
+        f"{path}: {what}no known kind of file by its content{printed_instead(str(path))} (known: {names})"
+    )
 
 
 READ_BY: Mapping[str, tuple[Target, ...]] = {

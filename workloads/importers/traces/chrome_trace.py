@@ -10,17 +10,15 @@ of events or an object whose `traceEvents` is that list, times in microseconds. 
 
 Traces in the wild are not quite JSON: Windows paths with single backslashes, truncated ends, trailing commas. These
 are tolerated, and counted.
-
-Events of a trace collected into columns, block by block or one by one.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -31,16 +29,10 @@ from slipstick.common.errors import InputError
 from slipstick.common.opener import opened
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
-_BETWEEN = re.compile(r"\}\s*,\s*\{\s*\Z")
-_DIGITS = re.compile(r"-?[0-9]+(\.[0-9]*)?")
-_LIST = r"\[(?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*\]"
-"""A JSON list, its lists and theirs."""
+_DIGITS = re.compile(r"-?[0-9]{1,18}(\.[0-9]*)?")
+_NUMBER = re.compile(r"-?[\d.]+")
 _ENDLESS = 1e18
 """Microseconds (31,000 years) that no clock shows."""
-
-
-class IrregularError(Exception):
-    """A block is not the flat text that profilers write; the general road reads it."""
 
 
 def _microseconds(texts: Sequence[str], origin: int) -> npt.NDArray[np.float64]:
@@ -59,6 +51,8 @@ def _microseconds(texts: Sequence[str], origin: int) -> npt.NDArray[np.float64]:
 
 def _clock(value: Any) -> str | None:
     """Microseconds as text that `_microseconds` reads; None where the value is no finite number."""
+    if type(value) is str and _DIGITS.fullmatch(value):
+        return value
     if isinstance(value, bool):
         return None
     try:
@@ -67,8 +61,7 @@ def _clock(value: Any) -> str | None:
         return None
     if not abs(number) < _ENDLESS:
         return None
-    text = str(value)
-    return text if _DIGITS.fullmatch(text) else f"{number:.3f}"
+    return str(value) if type(value) is int else f"{number:.3f}"
 
 
 _Block = tuple[
@@ -78,124 +71,36 @@ _Block = tuple[
     list[npt.NDArray[np.float64]],
     npt.NDArray[np.int32],
 ]
+"""Codes of labels, start and duration in microseconds, the wanted arguments, codes of texts."""
+TOGETHER = 1 << 16
+"""Events that are held as objects of Python before they become arrays."""
 
 
 class Columns:
-    """Collects events chunk by chunk; the repeating part of an event (its head) is decoded once for all events that
-    share it.
-    """
+    """Complete events as they come: what is kept of each, and blocks of arrays of those before."""
 
     def __init__(self, wanted: Sequence[str], lists: Sequence[str] = ()) -> None:
-        self.heads: dict[str, int] = {}
-        self.decoded: list[tuple[str, str, str, str]] = []
-        self.wanted = tuple(wanted)
-        self.patterns = [(f'{key[1:]}"', _numeric(key)) for key in self.wanted]
+        self.wanted = [(key, key[:1].lower() + key[1:]) for key in wanted]
         self.lists = tuple(lists)
-        self.list_patterns = [re.compile(rf'"{re.escape(key)}"\s*:\s*({_LIST})').search for key in self.lists]
+        self.labels: dict[tuple[Any, ...], int] = {}
         self.texts: dict[tuple[str, ...], int] = {}
-        self._all = (*self.wanted, *(key[:1].lower() + key[1:] for key in self.wanted), *self.lists)
+        self.known: dict[str, int] = {}
         self.blocks: list[_Block] = []
         self.origin: int | None = None
         self.open: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self.clear()
 
     def clear(self) -> None:
-        """Forget the texts that were collected."""
-        self.head: list[int] = []
+        """Begin a new block."""
+        self.label: list[int] = []
         self.start: list[str] = []
         self.duration: list[str] = []
-        self.arguments: list[str] = []
-
-    def code(self, head: str) -> int:
-        """The code of a head: the text of an event between `"ph"` and `"ts"`, decoded when it is first seen."""
-        try:
-            fields = json.loads('{"ph"' + head.rstrip(" \t\r\n,") + "}")
-        except ValueError as error:
-            raise IrregularError from error
-        self.decoded.append(tuple(str(fields.get(key, "")) for key in ("name", "cat", "pid", "tid")))  # type: ignore[arg-type]
-        self.heads[head] = len(self.decoded) - 1
-        return self.heads[head]
-
-    def add_block(self, text: str) -> Counter[str]:
-        """Take a block of regular events, all or nothing; returns their phases.
-
-        The text stands between two keys `"ph"`, starts after the first and ends before the last. Without a
-        backslash every quote delimits a string, so splitting at the key is exact; the separator before each key
-        proves that it opens an event of the list.
-        """
-        if "\\" in text:
-            raise IrregularError
-        others: list[str] = []
-        heads, starts, durations, arguments = [], [], [], []
-        known = self.heads
-        separator = "\0"  # that of the first two events, which all must have
-        for piece in text.split('"ph"'):
-            if not piece.endswith(separator):
-                match = _BETWEEN.search(piece)
-                if match is None:
-                    raise IrregularError
-                separator = match.group()
-            letter = piece[2:5] if piece[:2] == ": " else piece[1:4]
-            if letter != '"X"':
-                others.append(letter)
-                continue
-            head, key, rest = piece.partition('"ts"')
-            fields = rest.split(",", 2)
-            if not (key and len(fields) == 3 and '"dur"' in fields[1]):
-                raise IrregularError
-            start, duration, tail = fields
-            heads.append(known[head] if head in known else self.code(head))
-            starts.append(start[1:])
-            durations.append(duration.partition(":")[2])
-            arguments.append(tail)
-        phases = Counter(letter.strip('"') for letter in others)
-        try:
-            columns = self.arrays(heads, starts, [text.rstrip("} \t\r\n") for text in durations], arguments)
-        except (ValueError, OverflowError) as error:
-            raise IrregularError from error
-        if not {"B", "E"}.isdisjoint(phases) or any(len(letter) != 1 for letter in phases):
-            raise IrregularError
-        for (key, _), values in zip(self.patterns, columns[3], strict=True):
-            if sum(key in text for text in arguments) != np.count_nonzero(np.isfinite(values)):
-                raise IrregularError  # an argument that is no number: the general road says whether it is JSON at all
-        self.blocks.append(columns)
-        phases["X"] = len(heads)
-        return phases
-
-    def arrays(
-        self, heads: Sequence[int], starts: Sequence[str], durations: Sequence[str], arguments: Sequence[str]
-    ) -> _Block:
-        """The texts as arrays of one entry an event: codes of names, starts and durations in the trace's unit,
-        arguments.
-        """
-        if self.origin is None and starts:
-            if not abs(float(starts[0])) < _ENDLESS:
-                raise IrregularError
-            self.origin = int(float(starts[0]))
-        columns = []
-        for key, search in self.patterns:
-            values = np.full(len(arguments), np.nan)
-            for index in [i for i, text in enumerate(arguments) if key in text]:
-                if match := search(arguments[index]):
-                    values[index] = _number(match.group(1))
-            columns.append(values)
-        codes = np.full(len(arguments) if self.lists else 0, -1, dtype=np.int32)
-        for index in [i for i, text in enumerate(arguments) if self.lists and f'"{self.lists[0]}"' in text]:
-            codes[index] = self._text(arguments[index])
-        start, duration = _microseconds(starts, self.origin or 0), _microseconds(durations, 0)
-        # a comparison with not-a-number is false; such events are counted one by one on the general road
-        if not (np.all(np.abs(start) < 2 * _ENDLESS) and np.all((duration >= 0) & (duration < _ENDLESS))):
-            raise IrregularError
-        return np.array(heads, dtype=np.int32), start, duration, columns, codes
-
-    def _text(self, arguments: str) -> int:
-        """The code of the wanted lists among an event's arguments; "" stands for one that is not there."""
-        matches = [search(arguments) for search in self.list_patterns]
-        key = tuple(match.group(1) if match else "" for match in matches)
-        return self.texts.setdefault(key, len(self.texts))
+        self.arguments: list[list[float]] = [[] for _ in self.wanted]
+        self._kept = [(*keys, values.append) for keys, values in zip(self.wanted, self.arguments, strict=True)]
+        self.text: list[int] = []
 
     def add(self, event: dict[str, Any], notes: TraceNotes) -> None:
-        """Take an event that came by the general road."""
+        """Take one event; B and E of a thread are matched as brackets are."""
         phase = event.get("ph")
         if phase == "B":
             self.open.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(event)
@@ -219,76 +124,95 @@ class Columns:
         if phase != "X":
             return
         start, duration = _clock(event.get("ts")), _clock(event.get("dur", 0))
-        if start is None or duration is None or float(duration) < 0:
+        if start is None or duration is None or (duration[0] == "-" and float(duration) < 0):
             notes.skipped += 1
             return
-        label = tuple(str(event.get(key, "")) for key in ("name", "cat", "pid", "tid"))
-        key = "\0".join(label)
-        if key not in self.heads:
-            self.heads[key] = len(self.decoded)
-            self.decoded.append(label)  # type: ignore[arg-type]
-        self.head.append(self.heads[key])
+        label = event.get("name", ""), event.get("cat", ""), event.get("pid", ""), event.get("tid", "")
+        try:
+            code = self.labels.setdefault(label, len(self.labels))
+        except TypeError:  # a list or an object
+            code = self.labels.setdefault(tuple(map(str, label)), len(self.labels))
+        self.label.append(code)
         self.start.append(start)
         self.duration.append(duration)
         arguments = event.get("args")
-        self.arguments.append(
-            json.dumps({k: arguments[k] for k in self._all if k in arguments}) if isinstance(arguments, dict) else ""
-        )
+        if not isinstance(arguments, dict):
+            arguments = {}
+        for key, lower, keep in self._kept:
+            value = arguments[key] if key in arguments else arguments.get(lower)
+            keep(value if type(value) is int and -_ENDLESS < value < _ENDLESS else _number(value))
+        if self.lists:
+            self.text.append(self._text(arguments))
+        if len(self.label) >= TOGETHER:
+            self.flush()
+
+    def _text(self, arguments: dict[str, Any]) -> int:
+        """The code of the wanted lists as they are written."""
+        if not isinstance(arguments.get(self.lists[0]), list):
+            return -1
+        values = [arguments.get(key) for key in self.lists]
+        known = self.known.get(seen := str(values))
+        if known is None:
+            text = tuple(json.dumps(value) if isinstance(value, list) else "" for value in values)
+            known = self.known[seen] = self.texts.setdefault(text, len(self.texts))
+        return known
 
     def flush(self) -> None:
-        """Turn what came by the general road into a block."""
-        if self.head:
-            self.blocks.append(self.arrays(self.head, self.start, self.duration, self.arguments))
-            self.clear()
+        """Make a block of the events that came since the last one."""
+        if self.start and self.origin is None:
+            self.origin = int(float(self.start[0]))
+        self.blocks.append(
+            (
+                np.array(self.label, dtype=np.int32),
+                _microseconds(self.start, self.origin or 0),
+                _microseconds(self.duration, 0),
+                [np.array(values, dtype=np.float64) for values in self.arguments],
+                np.array(self.text, dtype=np.int32),
+            )
+        )
+        self.clear()
 
     def table(self, notes: TraceNotes) -> EventTable:
-        """All blocks as one table, in seconds."""
+        """All events; what was begun and never ended is counted as skipped."""
         self.flush()
         notes.skipped += sum(len(stack) for stack in self.open.values())
-        head = np.concatenate([block[0] for block in self.blocks]) if self.blocks else np.zeros(0, dtype=np.int32)
-        labels: list[tuple[str, ...]] = []
-        codes: list[npt.NDArray[np.int32]] = []
-        for position in range(4):
+        label, start, duration, arguments, text = zip(*self.blocks, strict=True)
+        codes = np.concatenate(label)
+        parts: list[tuple[tuple[str, ...], npt.NDArray[np.int32]]] = []
+        for each in zip(*self.labels, strict=True) if self.labels else [()] * 4:
             known: dict[str, int] = {}
-            of_head = np.array([known.setdefault(each[position], len(known)) for each in self.decoded], dtype=np.int32)
-            labels.append(tuple(known))
-            codes.append(of_head[head] if len(of_head) else head)
-        start = np.concatenate([block[1] for block in self.blocks]) if self.blocks else np.zeros(0)
-        duration = np.concatenate([block[2] for block in self.blocks]) if self.blocks else np.zeros(0)
-        arguments = {
-            key: np.concatenate([block[3][i] for block in self.blocks]) if self.blocks else np.zeros(0)
-            for i, key in enumerate(self.wanted)
-        }
+            of_label = np.array([known.setdefault(str(one), len(known)) for one in each], dtype=np.int32)
+            parts.append((tuple(known), of_label[codes]))
+        (names, name), (categories, category), (processes, process), (threads, thread) = parts
         return EventTable(
-            names=labels[0],
-            categories=labels[1],
-            processes=labels[2],
-            threads=labels[3],
-            name=codes[0],
-            category=codes[1],
-            process=codes[2],
-            thread=codes[3],
-            start=start * 1e-6,
-            duration=duration * 1e-6,
-            arguments=arguments,
+            names=names,
+            categories=categories,
+            processes=processes,
+            threads=threads,
+            name=name,
+            category=category,
+            process=process,
+            thread=thread,
+            start=np.concatenate(start) * 1e-6,
+            duration=np.concatenate(duration) * 1e-6,
+            arguments={
+                key: np.concatenate(values)
+                for (key, _), values in zip(self.wanted, zip(*arguments, strict=True), strict=True)
+            },
             origin=(self.origin or 0) * 1e-6,
             notes=notes,
             texts=tuple(self.texts),
-            text=np.concatenate([block[4] for block in self.blocks]) if self.lists and self.blocks else None,
+            text=np.concatenate(text) if self.lists else None,
         )
 
 
-def _numeric(key: str) -> Callable[[str], re.Match[str] | None]:
-    """Finds a key's number; "External id" is "external id" in old traces."""
-    first = f"[{key[:1]}{key[:1].lower()}]"
-    return re.compile(rf'"{first}{re.escape(key[1:])}"\s*:\s*"?(-?[\d.]+)').search
-
-
-def _number(text: str) -> float:
+def _number(value: Any) -> float:
+    """A number, or the one that a text begins with; nan of anything else."""
     try:
-        return float(text)
-    except ValueError:
-        return float("nan")  # no number: as if it were not there
+        match = _NUMBER.match(value) if isinstance(value, str) else None
+        return math.nan if value is None or isinstance(value, bool) else float(match.group() if match else value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 CHUNK = 1 << 22
@@ -304,8 +228,6 @@ _SEPARATOR = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 _ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 _EACH = "give each a file of its own"
-_BLOCK = 1 << 18
-"""Characters taken by the short road at a time: what is irregular sends no more than this over the general road."""
 
 
 class _Window:
@@ -439,10 +361,26 @@ def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterato
 
     `notes` is filled on the way. Raises InputError (file, place) where the file cannot be read or is no trace.
     """
-    notes = TraceNotes() if notes is None else notes
-    path = Path(path)
+    return _events(Path(path), TraceNotes() if notes is None else notes, _DECODER)
+
+
+def read_events(
+    path: str | Path, arguments: Sequence[str] = ("correlation", "stream"), lists: Sequence[str] = ()
+) -> EventTable:
+    """Read the complete events of a trace into columns, in bounded memory beside the columns themselves.
+
+    `arguments` names numeric event arguments to keep, `lists` those that are lists. Raises InputError (file, place)
+    where the file cannot be read or is no trace.
+    """
+    notes, columns = TraceNotes(), Columns(arguments, lists)
+    for event in _events(Path(path), notes, _TEXT_DECODER):
+        columns.add(event, notes)
+    return columns.table(notes)
+
+
+def _events(path: Path, notes: TraceNotes, decoder: json.JSONDecoder) -> Iterator[dict[str, Any]]:
     with opened(path, LARGEST_TRACE) as file:
-        window = _Window(file, str(path))
+        window = _Window(file, str(path), decoder)
         for _ in _enter(window, notes):
             while (character := window.peek(_SEPARATOR)) != "]":
                 if character == "":
@@ -459,63 +397,3 @@ def iterate_events(path: str | Path, notes: TraceNotes | None = None) -> Iterato
                     yield event
             window.position += 1
         notes.repaired_escapes = window.repaired
-
-
-def read_events(
-    path: str | Path, arguments: Sequence[str] = ("correlation", "stream"), lists: Sequence[str] = ()
-) -> EventTable:
-    """Read the complete events of a trace into columns, in bounded memory beside the columns themselves.
-
-    `arguments` names numeric event arguments to keep, `lists` those that are lists. Raises InputError (file, place)
-    where the file cannot be read or is no trace.
-    """
-    notes = TraceNotes()
-    path = Path(path)
-    columns = Columns(arguments, lists)
-    with opened(path, LARGEST_TRACE) as file:
-        window = _Window(file, str(path), _TEXT_DECODER)
-        for _ in _enter(window, notes):
-            _read_list(window, columns, notes)
-            window.position += 1
-    notes.repaired_escapes = window.repaired
-    return columns.table(notes)
-
-
-def _read_list(window: _Window, columns: Columns, notes: TraceNotes) -> None:
-    """Consume the events up to the closing bracket."""
-    while True:
-        text = window.text
-        first = text.find('"ph"', window.position, window.position + _BLOCK)
-        general = 1 if first >= 0 else 16  # a block without a phase is not searched again for each event
-        last = text.rfind('"ph"', first + 4, first + _BLOCK) if first >= 0 else -1
-        # The short road needs two events in sight, and to stand at the first key of the next one.
-        if last > 0 and text[window.position : first].strip(" \t\r\n,") == "{":
-            block = text[first + 4 : last]
-            columns.flush()
-            try:
-                notes.phases.update(columns.add_block(block))
-                window.position = text.rindex("{", window.position, last)
-                continue
-            except IrregularError:
-                general = block.count('"ph"') + 1
-        for _ in range(general):
-            if not _read_one(window, columns, notes):
-                return
-
-
-def _read_one(window: _Window, columns: Columns, notes: TraceNotes) -> bool:
-    """Take one event over the general road; False at the end of the list or the file."""
-    character = window.peek(_SEPARATOR)
-    if character == "]":
-        return False
-    try:
-        if not character:
-            raise EOFError
-        event = window.value()
-    except EOFError:
-        notes.truncated = True
-        return False
-    notes.count(event, window.name)
-    if isinstance(event, dict):
-        columns.add(event, notes)
-    return True
