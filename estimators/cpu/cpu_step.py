@@ -13,6 +13,7 @@ cpu-layers` is the same with models held out in five folds, and refits.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slipstick.common.records import FrozenDict
@@ -23,6 +24,7 @@ from slipstick.estimators.cpu.cpu_library_law import cpu_library
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.cpu.multicore import Multicore
 from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ComputeAndCollectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
@@ -60,16 +62,24 @@ def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> t
     return replace(step, estimator=Multicore(whole.operation, whole.schedule, whole.source)), remarks
 
 
-def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
-    """The estimator of a workload on a CPU, one operation after the other on all cores; why its band is wider."""
+def cpu_step(
+    machine: Machine,
+    workload: Workload | None = None,
+    fit: LawFit | None = None,
+    layers: Mapping[str, FormulaModel] | None = None,
+) -> tuple[Calibration, tuple[str, ...]]:
+    """The estimator of a workload on a CPU, one operation after the other on all cores; why its band is wider.
+
+    `fit`: of oneDNN, another than the one that ships; `layers`: by kind, of MXNet, in place of those that ship.
+    """
     if "mxnet" in machine.runtime.library.lower():
-        kinds, spread = KINDS, SCATTER if machine.family == FITTED_TO else ELSEWHERE
+        kinds, spread = {**KINDS, **(layers or {})}, SCATTER if machine.family == FITTED_TO else ELSEWHERE
         source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
         kinds_used = {op.kind for op in workload or ()}
         multiplies = any(family_of(kind).product for kind in kinds_used)
         doubts = ["without convolutions"] if multiplies and "convolution" not in kinds_used else []
     else:
-        library, half = cpu_library(machine)
+        library, half = cpu_library(machine, fit)
         kinds = {"gather": POINTWISE, OTHER: library}
         spread, source = (
             half / quantile(DEFAULT_LEVEL, None),

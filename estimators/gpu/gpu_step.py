@@ -138,7 +138,7 @@ def gpu_step(
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
     shares = program_shares(known, machine, computed, programs=programs)
-    device = SharedKernels(kernels.model, ProgramRuntimes(), shares)
+    device = SharedKernels(kernels.model, ProgramRuntimes(known.programs), shares)
     model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
     estimator = TorchProgram(model, schedule, "measured kernels under a schedule")
     words = [*_grouped(kernels.notes), *in_programs(device.shares)]
@@ -151,12 +151,13 @@ def gpu_step(
     spent = spent_on(answer, estimator.bound(workload, machine, run), device.share)
     odd = uneven(spent) if machine.runtime.mode == "eager" else ""
     host = _host_seconds(estimator.schedule, workload, machine)
-    of_programs, stranger = programs_spread(machine, spent)
+    of_programs, stranger = programs_spread(known, machine, spent)
     bands = [band(kernels.scatter, spent, host, of_programs, places, network=not alone) for places in (beyond, _inside)]
     alike = {name: one.unshared for name, one in kernels.scatter.items()}
     unshared = band(alike, spent, host, of_programs, network=not alone)
     width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
-    second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
+    by_programs = program_kernels(machine.family, fitted=known.programs)
+    second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
     other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
     whose = of_libraries(known.forecast(machine), spent)
     remarks = [

@@ -103,7 +103,7 @@ def test_what_ships_is_fitted_to_the_rows_that_are_here() -> None:
 
 @pytest.mark.slow
 def test_what_ships_is_what_the_rows_give() -> None:
-    from slipstick.experiments.scoreboards.vision.cpu_library_fit import refit
+    from slipstick.experiments.scoreboards.programs.cpu_library_fit import refit
 
     if training_file("vision/timm.csv.gz") is None:
         pytest.skip(why_missing("vision/timm.csv.gz"))
