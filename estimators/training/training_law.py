@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels
+from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels, slopes_at_once
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
@@ -66,6 +66,10 @@ class TrainingLaw:
         terms: Any = SimpleNamespace(**parameters)
         amounts = StepAmounts(**{field.name: columns[field.name] for field in fields(StepAmounts)})
         return np.asarray(sum(step_parts(amounts, terms).values()), dtype=float)
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """See `SlopedLaw`, shape (rows, parameters)."""
+        return slopes_at_once(self, columns, parameters)
 
 
 def columns_of(steps: Sequence[StepAmounts]) -> dict[str, FloatArray]:

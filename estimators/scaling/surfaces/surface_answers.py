@@ -35,7 +35,7 @@ from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
     distances,
     line_of,
 )
-from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, slices
+from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, half_widths, slices
 from slipstick.estimators.scaling.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.scaling.surfaces.surface_candidates import searched_candidates, usual_candidates
 from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
@@ -229,12 +229,13 @@ def extrapolate_surface(
     heads, ratios = directions(unique, targets), distances(unique, targets)
     answers: list[SurfaceAnswer | None] = [None] * len(targets)
     names = tuple(parameters)
+    along = half_widths(unique, middle, names, kinds_found, targets)
     for head in dict.fromkeys(heads):
         chosen = [i for i, other in enumerate(heads) if other == head]
         weighed = weigh(some, fits, search, unique, middle, head)
         to_here, far = targets[chosen], ratios[chosen]
         values = weighed.weights @ weighed.each(to_here)
-        scale = surface_scale(weighed, to_here, far, error)
+        scale = surface_scale(weighed, to_here, far, along[chosen], error)
         bands = None if level is None else _bands(scale, values, far, level)
         verdicts: list[Verdict | None] = [None] * len(far)
         if level is not None:
