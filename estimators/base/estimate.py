@@ -19,10 +19,11 @@ from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.common.timeline import Event, write_timeline
-from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.quantity import Quantity
+from slipstick.estimators.base.sureness import verdict_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -165,14 +166,14 @@ class Estimate(Answer):
     devices
         How many devices of the machine work.
     doubts
-        Where the answer leaves what its estimator was made for: a line each.
+        What contradicts it in what was given, as a measured time far from the model's: a line each.
     work
         What it is for, in a line (`WorkTimed.text`); "" where nobody asked a question.
     provenance
         "measured" where it is a time that was taken itself, "calibrated" where measurements of one's own moved it.
     conditions
-        What the time depends on beside sizes and peaks, each with who said it; of an estimator without a question
-        those that it decides itself.
+        What the time depends on beside sizes and peaks, each with who said it and by how much it widens the band; of an
+        estimator without a question those that it decides itself.
     not_used
         What the question sets and the answer did not read; looked for by `question.unused_inputs.examined` alone.
     """
@@ -335,13 +336,14 @@ class Estimate(Answer):
         """The time with its band, what it is for, and what was given and not used."""
         band = self.interval()
         whole = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
+        whole += verdict_text(self.quantities[self.name].within)
         work = (f"work: {self.work}",) if self.work else ()
         return (whole, *work, *(one.text() for one in self.not_used))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """On what it depends, and what was assumed."""
-        return (*filter(None, [conditions_line(self.conditions)]), *self.assumptions)
+        return (*conditions_lines(self.conditions), *self.assumptions)
 
     def picture_html(self) -> str:
         """What the time goes into, by kind of operation."""

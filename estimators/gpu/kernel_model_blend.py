@@ -11,7 +11,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from slipstick.common.formatting import share_shown
 from slipstick.common.records import FrozenDict, Same
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
@@ -40,7 +42,7 @@ IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", 
 TF32 = "tfloat32"
 PLAIN = ("float32", TF32, "int64", "int32", "bool")
 """Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
-MAKER = "nvidia"
+MAKER, ANOTHER_MAKER = "nvidia", "maker"
 """Of the devices on which programs of PyTorch were timed."""
 GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
@@ -116,13 +118,16 @@ def _family_similarity(family: str, machine: Machine) -> float:
     return fitted_similarity().weights[shared_words(family, machine.family)]
 
 
-def programs_spread(
-    known: DeviceCalibration, machine: Machine, spent: Sequence[Spent]
-) -> tuple[float, tuple[str, ...]]:
-    """Standard deviation of log time of what programs say of a machine, and a remark where it says much of a step."""
+def programs_spread(known: DeviceCalibration, machine: Machine) -> float:
+    """Standard deviation of log time of what programs say of a machine."""
+    return math.hypot(programs_scatter(known.programs), 0.0 if machine.family.startswith(MAKER) else UNMEASURED)
+
+
+def of_another_maker(machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
+    """That programs on GPUs of another maker speak of a step, where they say much of it."""
     if machine.family.startswith(MAKER):
-        return programs_scatter(known.programs), ()
+        return []
     whole = sum(one.contribution for one in spent) or 1.0
     share = sum(one.contribution * one.programs for one in spent) / whole
-    line = f"convolutions as on GPUs of another maker ({share:.0%} of the time): wider band"
-    return math.hypot(programs_scatter(known.programs), UNMEASURED), (line,) if share >= NOTICED else ()
+    words = f"convolutions as on GPUs of another maker: {share_shown(share)} of the time"
+    return [Condition(ANOTHER_MAKER, words, "unmeasured")] if share >= NOTICED else []

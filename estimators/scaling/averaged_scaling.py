@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.sureness import ABOVE, BELOW
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.scaling.laws.marginal_likelihood import Points, ScalingPosterior, believe
 from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
@@ -14,7 +15,7 @@ from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.scaling.laws.terms import Law, PowerTerm, SharedIssue, Term
 from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import ABOVE, BELOW, Certainty
+from slipstick.estimators.scaling.verdict import Certainty
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
+from slipstick.estimators.base.sureness import ABOVE, BELOW
 from slipstick.estimators.scaling.averaged_scaling import averaged, cycles
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
@@ -24,8 +25,6 @@ from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
 from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.scaling.verdict import (
-    ABOVE,
-    BELOW,
     ENOUGH_POINTS,
     Certainty,
     Verdict,

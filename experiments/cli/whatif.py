@@ -107,7 +107,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.question.user_code import of_work, own_or_none
-        from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report.output import emit
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
@@ -143,7 +142,7 @@ def register(app: typer.Typer) -> None:
             emit(
                 column_rows(columns, notes),
                 format,
-                remarks=warnings_among(remarks(query)),
+                remarks=remarks(query),
                 provenance=result.provenance,
                 depends=result.depends,
             )

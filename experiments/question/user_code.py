@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import TrustedName, found_here, is_own
+from slipstick.common.trusted_code import TrustedName, announce, found_here, is_own
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -216,7 +216,7 @@ def own_program(
         from slipstick.workloads.importers.torch.importer import import_torch
 
         if isinstance(name, TrustedName):
-            print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
+            announce(str(name))
         label = name.rpartition(":")[2]
         model, shapes, sizes = sized_model(name, inputs)
         _refuse_fixed(name, shapes, numbers)

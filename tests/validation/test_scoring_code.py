@@ -22,7 +22,7 @@ from slipstick.experiments.scoring.score import Scored
 def test_a_table_of_surfaces_is_counted_by_hand() -> None:
     """60 answers at 2x: 45 are 10 % too large and inside their band, 15 refused and 100 % too large outside it."""
     good = surfaces_board.SurfaceCase("me", 2.0, 1.0, 1.1, 0.8, 1.25, "trust", 1.3, 2.0)
-    wrong = surfaces_board.SurfaceCase("me", 2.0, 1.0, 2.0, 1.5, 3.0, "do not extrapolate", 1.3, 2.0)
+    wrong = surfaces_board.SurfaceCase("me", 2.0, 1.0, 2.0, 1.5, 3.0, "do not trust", 1.3, 2.0)
     median, tail = surfaces_board._scores("made up", "beyond", [good] * 45 + [wrong] * 15)
     assert median.n == 60 and median.ours == pytest.approx(10.0) and median.ok is False
     assert median.baselines == {"powers": pytest.approx(30.0), "nearest": pytest.approx(100.0)}

@@ -15,6 +15,7 @@ from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.sureness import ABOVE, sureness, word_of
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
@@ -41,7 +42,7 @@ from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
 from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
-from slipstick.estimators.scaling.verdict import ABOVE, Verdict, sureness, word_of
+from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LEAST_POINTS = 4

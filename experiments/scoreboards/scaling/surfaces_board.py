@@ -291,7 +291,7 @@ def _scores(name: str, held_out: str, everything: Sequence[SurfaceCase]) -> Iter
         baselines = {field: float(np.median(_errors(some, field))) for field in ("powers", "nearest")}
         error, known = float(np.median(_errors(some))), [one for one in some if np.isfinite(one.low)]
         banded = enough and len(known) == len(some)
-        refused = np.mean([one.word == "do not extrapolate" for one in some])
+        refused = np.mean([one.word == "do not trust" for one in some])
         yield ValidationRow(
             *("surfaces", f"{name}, {ratio}", held_out, len(some), "median relative error", "%", error),
             baselines=baselines,

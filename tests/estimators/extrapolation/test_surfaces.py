@@ -83,7 +83,7 @@ def test_far_beyond_the_data_is_not_trusted_and_near_is() -> None:
     found = extrapolate_surface(x, 1e-9 * x[:, 1] ** 2 / x[:, 0], ["threads", "n"], [(32, 32000), (1e6, 1e9)])
     near, far = (one.verdict for one in found.answers)
     assert near is not None and near.word == "trust"
-    assert far is not None and far.word == "do not extrapolate" and "threads = 1e+06" in far.reason
+    assert far is not None and far.word == "do not trust" and "threads = 1e+06" in far.reason
 
 
 def test_few_points_have_a_wide_band_and_say_so() -> None:
