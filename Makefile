@@ -8,7 +8,7 @@ EXTRAS ?= dev,pages,parquet,xarray,measure,onnx,dask,agents,torch
 # Where this is set, each process of the tests would compile all modules of the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo install test slow mutants lint style types prebuilt validate bench attack docs clean engines peers
+.PHONY: demo install test suite slow mutants lint style types prebuilt validate bench attack docs clean engines peers
 
 demo: $(VENV)/.light ## and, once it is answered, what makes the first questions of a fresh checkout as quick as the second
 	$(RUN) -m slipstick demo
@@ -17,7 +17,9 @@ demo: $(VENV)/.light ## and, once it is answered, what makes the first questions
 install: $(VENV)/.full prebuilt
 
 test: $(VENV)/.full
-	$(MAKE) --jobs=2 types prebuilt style
+	$(MAKE) --jobs=2 types suite  # one core checks types while the other begins
+
+suite: prebuilt style
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(RUN) -m pytest -q -n auto --dist worksteal -m "not timed and not slow" $(PYTEST)
 
 slow: $(VENV)/.full prebuilt ## what make test leaves out for its length, and random examples of the laws
@@ -82,6 +84,7 @@ PEERS := $(VENV)-peers
 peers: $(VENV)/.full ## other people's predictors on the public cases, beside ours
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet extrap big-O llm-analysis "numpy<2" "pandas<3"
+	test -d $(PEERS)/extrap || git clone --quiet --depth 1 https://github.com/extra-p/extrap $(PEERS)/extrap
 	test -d $(PEERS)/calculon || git clone --quiet --depth 1 https://github.com/calculon-ai/calculon $(PEERS)/calculon
 	mkdir -p slipstick-out/peers
 	for board in scaling surfaces training serving; do $(RUN) -m slipstick validate $$board --export-cases slipstick-out/peers/$$board.csv; done
@@ -90,5 +93,9 @@ peers: $(VENV)/.full ## other people's predictors on the public cases, beside ou
 	$(PEERS)/bin/python tools/peers/big_o_laws.py slipstick-out/peers/scaling.csv slipstick-out/peers/big-o.csv
 	for board in training serving; do $(PEERS)/bin/python tools/peers/llm_analysis_steps.py slipstick-out/peers/$$board.csv slipstick-out/peers/llm-analysis-$$board.csv; done
 	$(RUN) -m slipstick validate scaling --predictions slipstick-out/peers/extra-p.csv --predictions slipstick-out/peers/big-o.csv --baselines all
+	$(RUN) -m tools.peers.extra_p_series $(PEERS)/extrap/tests/data slipstick-out/peers/extra-p-files
+	$(RUN) -m slipstick validate scaling --data slipstick-out/peers/extra-p-files --export-cases slipstick-out/peers/own.csv
+	$(PEERS)/bin/python tools/peers/extra_p.py slipstick-out/peers/own.csv slipstick-out/peers/extra-p-own.csv
+	$(RUN) -m slipstick validate scaling --data slipstick-out/peers/extra-p-files --predictions slipstick-out/peers/extra-p-own.csv --baselines all
 	$(RUN) -m slipstick validate surfaces --predictions slipstick-out/peers/extra-p-surfaces.csv --baselines all
 	for board in training serving; do $(RUN) -m slipstick validate $$board --predictions slipstick-out/peers/llm-analysis-$$board.csv --baselines all; done

@@ -14,4 +14,4 @@ print(", ".join(f"{part.name} {part.time / first.time:.0%}" for part in first.pa
 
 why = ss.explain("llama-3-8b", "h100-sxm", ["run.concurrency", "machine.cores"], settings=server, quantity="ttft")
 for row in why.elasticities:
-    print(f"{row['quantity']}: a tenth more changes it by {row['elasticity'] * 10:+.1f} %")
+    print(f"{row['quantity']}: a tenth more changes it by {row['elasticity'] * 10:+.0f} %")

@@ -12,7 +12,7 @@ from .experiments.serve.serve import serve as serve
 from .experiments.serve.serve import plan_serving as plan_serving
 from .experiments.methods.training_plan.plan_training import plan_training as plan_training
 from .experiments.replay.replay import read as read
-from .experiments.methods.jobs.simulate_job import simulate as simulate
+from .experiments.jobs.simulate_job import simulate as simulate
 from .experiments.question.budget import budget as budget
 from .experiments.serve.serve import oracle as oracle
 
@@ -21,7 +21,6 @@ from .estimators.fitting.calibration import calibrate as calibrate
 from .experiments.measure.host.measure_host import measure as measure
 from .experiments.replay.replay import replay as replay
 from .experiments.calibrate.calibrated import read_calibration as read_calibration
-from .estimators.fitting.calibration_file import load_calibration as load_calibration
 from .estimators.fitting.calibration import Calibration as Calibration
 from .estimators.base.estimate import Measurement as Measurement
 from .estimators.scaling import Series as Series
@@ -43,7 +42,6 @@ from .experiments.methods.iterations.iteration_study import phases as phases
 from .experiments.methods.bricks.brick_study import bricks as bricks
 from .experiments.methods.tuning.tune import tune as tune
 from .workloads.importers.iteration_logs import read_log as read_log
-from .workloads.runs.iterations import Iterations as Iterations
 
 # Catalogue
 from .hwmodels.catalog import machine as machine
@@ -81,8 +79,10 @@ from .estimators.base.shipped_estimator import ShippedEstimator as ShippedEstima
 from .estimators.composition.composed_estimator import ComposedEstimator as ComposedEstimator
 from .estimators.roofline.roofline import Roofline as Roofline
 from .estimators.schedules.sequential import Sequential as Sequential
+from .estimators.base.schedule_model import Schedule as Schedule
+from .estimators.base.schedule_model import Outcome as Outcome
+from .common.timeline import Event as Event
 from .estimators.symbolic.formula import Formula as Formula
-from .estimators.base.estimate import RunParameters as RunParameters
 
 # Answers
 from .estimators.base.estimate import Estimate as Estimate

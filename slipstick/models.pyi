@@ -17,6 +17,8 @@ from .estimators.schedules.dispatch import AsynchronousDispatch as AsynchronousD
 from .estimators.schedules.infeed import InfeedOverlap as InfeedOverlap
 from .estimators.schedules.thread_contention import Contention as Contention
 from .estimators.schedules.thread_schedule import ThreadSchedule as ThreadSchedule
-from .estimators.schedules.thread_simulation import ThreadSimulation as ThreadSimulation
+from .estimators.simulation.thread_simulation import ThreadSimulation as ThreadSimulation
 from .estimators.schedules.thread_schedule import cycles_per_instruction as cycles_per_instruction
+from .estimators.fitting.calibration_file import load_calibration as load_calibration
 from .estimators.gpu.transfer.devices_file import load_device_calibration as load_device_calibration
+from .estimators.base.estimate import RunParameters as RunParameters

@@ -16,7 +16,7 @@ os.environ.setdefault("SLIPSTICK_CACHE", "off")  # tests leave nothing in a home
 settings.register_profile(
     "search", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("slipstick", settings.get_profile("search"), derandomize=True)
+settings.register_profile("slipstick", settings.get_profile("search"), derandomize=True, max_examples=25)
 settings.load_profile("slipstick")  # the same examples in every run; new ones: --hypothesis-profile search
 
 

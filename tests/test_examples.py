@@ -17,7 +17,7 @@ MODULES = sorted(
     if ">>> " in path.read_text()
 )
 # These take files that an example of a few lines cannot make: examples/ and docs/ show them.
-WITHOUT = {"import_onnx", "import_torch", "load_calibration", "replay", "run_study"}
+WITHOUT = {"import_onnx", "import_torch", "replay", "run_study"}
 
 
 @pytest.mark.parametrize("name", MODULES)

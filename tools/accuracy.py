@@ -59,14 +59,9 @@ KINDS = (
         "{n} times of programs; the card's generation was left out",
         "programs",
         "PyTorch programs",
-        "each in turn",
+        "device and its generation",
         ("device unseen", "median |log ratio|"),
-        (
-            ("device unseen, H100_Modal", "h100-sxm and its generation"),
-            ("device unseen, H100_PCIe_LambdaLabs", "h100-pcie and its generation"),
-            ("device unseen, L40S_modal", "l40s and its generation"),
-            ("device unseen, L4_GCP", "l4 and its generation"),
-        ),
+        (("device unseen", "device and its generation"),),
     ),
     Kind(
         "a token of a language-model server",

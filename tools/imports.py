@@ -24,16 +24,22 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the syntax tree of one of `FILES`, gathered once."""
+    return tuple(ast.walk(tree(path)))
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Modules of ours that a file imports, inside functions too; imports for the type checker alone do not run."""
     typing = {
         id(inner)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in typing:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in MODULES else node.module for name in names}

@@ -10,7 +10,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tools.imports import FILES, ROOT, tree
+from tools.imports import FILES, ROOT, nodes
 
 LABORATORY = ("experiments/scoreboards", "experiments/scoring")
 FACE = sorted(path.relative_to(ROOT) for path in (ROOT / "slipstick").glob("*.py"))
@@ -18,8 +18,8 @@ FACE = sorted(path.relative_to(ROOT) for path in (ROOT / "slipstick").glob("*.py
 
 def statements(path: Path) -> int:
     """The number of statements of a file."""
-    nodes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.stmt)]
-    return sum(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in nodes)
+    found = [node for node in nodes(path) if isinstance(node, ast.stmt)]
+    return sum(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in found)
 
 
 def by_room() -> Counter[str]:

@@ -14,7 +14,7 @@ lengths = np.clip(np.round(random.lognormal(3.2, 0.6, 4000)), 4, 120)  # of sent
 known = np.unique(lengths)
 times = ss.whatif("gnmt", "vega-fe", {"workload.seq_len": known}).frame.time_s.to_numpy()
 noise = random.lognormal(0, 0.03, len(lengths))
-epoch = ss.Iterations(lengths, np.interp(lengths, known, times) * noise, proxy="sequence length")
+epoch = ss.runs.Iterations(lengths, np.interp(lengths, known, times) * noise, proxy="sequence length")
 
 counts = np.arange(1, 16)
 errors = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine
     from slipstick.workloads.graph.workload import Workload
 
-Origin: TypeAlias = Literal["given", "file", "default", "unknown"]
-"""The question sets it; the machine or the workload states it; what is usual was taken; nobody said."""
+Origin: TypeAlias = Literal["given", "file", "default", "unknown", "unmeasured"]
+"""The question sets it; machine or workload state it; what is usual was taken; nobody said; nobody measured it."""
+UNMEASURED: Origin = "unmeasured"
+NOTICED = 0.05
+"""Of a band's width, from which on a condition is said to widen it."""
 NAMES = {"training": "trainer", "requests": "engine"}
 """What the field calls the library of a machine's runtime, by the kind of workload."""
+LEFT_OUT, BY_BYTES = "not counted", "but by their bytes"
 
 
 @dataclass(frozen=True)
@@ -34,21 +38,31 @@ class Condition:
         Who said it; "unknown" is an unseen level: its mean is in the answer, its variance in the band.
     note
         What follows from it, in words; "" for nothing.
+    band_factor
+        How many times as wide the band (of the log) is for it; 1 where it does not widen.
     """
 
     name: str
     value: str
     origin: Origin
     note: str = ""
+    band_factor: float = 1.0
 
-    def row(self) -> dict[str, str]:
+    @property
+    def widens(self) -> bool:
+        """Whether the band is noticeably wider for it."""
+        return self.band_factor >= 1 + NOTICED
+
+    def row(self) -> dict[str, str | float]:
         """As plain values."""
-        return {"name": self.name, "value": self.value, "origin": self.origin, "note": self.note}
+        return {**vars(self)}
 
     def text(self) -> str:
-        """``engine vllm 0.2 (older than what was measured)``."""
-        short = self.name.removeprefix("workload.").removeprefix("run.")
-        return f"{short} {self.value}".strip() + (f" ({self.note})" if self.note else "")
+        """``engine vllm 0.2 (older than what was measured; band x1.3 wider)``."""
+        short = "" if self.origin == UNMEASURED else self.name.removeprefix("workload.").removeprefix("run.")
+        wider = f"band x{number_shown(self.band_factor)} wider" if self.widens else ""
+        notes = "; ".join(filter(None, [self.note, wider]))
+        return f"{short} {self.value}".strip() + (f" ({notes})" if notes else "")
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class NotUsed:
 
 def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     """Where a release lies beside those that were measured, and what is taken for it: ``older than the measured 0.12.0
-    .. 0.19.0: answered as their mean, band wider``.
+    .. 0.19.0: answered as their mean``.
 
     `version`: as named, "" where none was.
     `measured`: releases of the same software; those without a number (nightly builds) have no place.
@@ -80,22 +94,43 @@ def release_note(version: str, measured: Iterable[str], taken: str) -> str:
     span = f"{known[0]} .. {known[-1]}" if len(known) > 1 else "".join(known)
     mine = numbers_of_release(version)
     if not known:
-        return "no release of it was measured, band wider"
+        return "no release of it was measured"
     if not version:
         return f"no release named: as {taken}, {span}"
     if not mine or numbers_of_release(known[0]) <= mine <= numbers_of_release(known[-1]):
-        return f"not among the measured {span}: answered as {taken}, band wider"
+        return f"not among the measured {span}: answered as {taken}"
     where = "older" if mine < numbers_of_release(known[0]) else "newer"
-    return f"{where} than the measured {span}: answered as {taken}, band wider"
+    return f"{where} than the measured {span}: answered as {taken}"
 
 
-def omitted_conditions(omitted: Iterable[tuple[str, float]]) -> tuple[Condition, ...]:
-    """What a file leaves out of the work, each in words with the factor by which it widens the band either way."""
-    return tuple(
-        Condition("not counted", words, "file", f"band x{number_shown(factor)} either way")
-        for words, factor in omitted
-        if factor > 1
-    )
+def omitted_conditions(omitted: Iterable[tuple[str, float]]) -> dict[Condition, float]:
+    """What a file leaves out of the work, each in words with the factor by which the time may be off for it."""
+    made = ((words, factor) for words, factor in omitted if factor > 1)
+    return {Condition(LEFT_OUT, words, "file", f"off by x{number_shown(by)} either way"): by for words, by in made}
+
+
+def widening(candidates: Iterable[Condition], width: Callable[[Collection[Condition]], float]) -> tuple[Condition, ...]:
+    """The candidates, each with the factor by which it widens a band; what nobody measured goes where it widens none.
+
+    The factors are taken one after the other, so that their product is the width of the band over that without all
+    that are said to widen it.
+
+    `width`: of the band (of the log) without what some of the candidates add to it.
+    """
+    made, gone, now = [], set[Condition](), width(())
+    for one in candidates:
+        less = width({*gone, one})
+        known = replace(one, band_factor=now / less)
+        if known.widens:
+            gone, now = {*gone, one}, less
+        if known.widens or one.origin != UNMEASURED:
+            made.append(known if known.widens else one)
+    return tuple(made)
+
+
+def uncounted_condition(workload: Workload) -> Condition:
+    """The operators of which an importer counted the bytes alone."""
+    return Condition(LEFT_OUT, ", ".join(workload.uncounted), "file", BY_BYTES)
 
 
 def by_release(versions: Iterable[str]) -> list[str]:
@@ -109,17 +144,25 @@ def numbers_of_release(version: str) -> tuple[int, ...]:
     return tuple(map(int, match[1].split("."))) if match else ()
 
 
-def depends_on(conditions: Sequence[Condition], not_used: Sequence[NotUsed]) -> dict[str, Sequence[Mapping[str, str]]]:
+def depends_on(
+    conditions: Sequence[Condition], not_used: Sequence[NotUsed]
+) -> dict[str, Sequence[Mapping[str, object]]]:
     """Both as rows of plain values by key, as JSON has them."""
     return {"conditions": [one.row() for one in conditions], "not_used": [one.row() for one in not_used]}
 
 
-def conditions_line(conditions: Iterable[Condition]) -> str:
-    """``given: ...; default: ...; unknown: ...``; "" where there are none. What a file states stands in the file."""
+def conditions_lines(conditions: Iterable[Condition]) -> list[str]:
+    """``given: ...; default: ...; unknown: ...`` in one line, then a line for each that nobody measured."""
     by_origin: dict[str, list[str]] = {origin: [] for origin in get_args(Origin)}
     for one in conditions:
         by_origin[one.origin].append(one.text())
-    return "; ".join(f"{origin}: {', '.join(texts)}" for origin, texts in by_origin.items() if texts)
+    lines = [f"{UNMEASURED}: {text}" for text in by_origin.pop(UNMEASURED)]
+    return [*filter(None, ["; ".join(f"{origin}: {', '.join(by)}" for origin, by in by_origin.items() if by)]), *lines]
+
+
+def remarks_of(conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """Those that widen the band, in words with their factors."""
+    return tuple(one.text() for one in conditions if one.widens)
 
 
 def conditions_of(
@@ -148,10 +191,10 @@ def conditions_of(
         for name, value in ((set_as.get(name, name), value) for name, value in given.items())
     }
     for one in known:
-        made[one.name] = one if one.name not in made else replace(one, origin="given")
-    if workload.uncounted:
-        names = ", ".join(workload.uncounted)
-        made["not counted"] = Condition("not counted", names, "file", "but by their bytes, band wider by their share")
+        key = f"{LEFT_OUT}: {one.value}" if one.name == LEFT_OUT else one.name
+        made[key] = one if key not in made else replace(one, origin="given")
+    if workload.uncounted and not any(one.note == BY_BYTES for one in known):
+        made[LEFT_OUT] = uncounted_condition(workload)
     stated = base.stated.runtime.model_fields_set
     for field, name in of_runtime.items():
         value = getattr(used.runtime, field)

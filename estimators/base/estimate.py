@@ -6,6 +6,7 @@ What an estimate's time goes into, by kind of operation, as a notebook shows it.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -17,10 +18,12 @@ from slipstick.common.formatting import count_shown, ends_shown, format_quantity
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line
+from slipstick.common.timeline import Event, write_timeline
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.quantity import Quantity
+from slipstick.estimators.base.sureness import verdict_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
@@ -80,14 +83,8 @@ RunParameters = FrozenDict[float]
 """Numbers of one run (threads, images, epochs, workers, ...); they also bind workload symbols of their name."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """One stretch of a simulated trace: what ran where, from start to end in seconds."""
-
-    name: str
-    lane: str
-    start: float
-    end: float
+TRACED = 2_000
+"""Operations of a graph whose answer carries a trace; those of larger ones carry none."""
 
 
 @dataclass(frozen=True)
@@ -169,14 +166,14 @@ class Estimate(Answer):
     devices
         How many devices of the machine work.
     doubts
-        Where the answer leaves what its estimator was made for: a line each.
+        What contradicts it in what was given, as a measured time far from the model's: a line each.
     work
         What it is for, in a line (`WorkTimed.text`); "" where nobody asked a question.
     provenance
         "measured" where it is a time that was taken itself, "calibrated" where measurements of one's own moved it.
     conditions
-        What the time depends on beside sizes and peaks, each with who said it; of an estimator without a question
-        those that it decides itself.
+        What the time depends on beside sizes and peaks, each with who said it and by how much it widens the band; of an
+        estimator without a question those that it decides itself.
     not_used
         What the question sets and the answer did not read; looked for by `question.unused_inputs.examined` alone.
     """
@@ -264,6 +261,22 @@ class Estimate(Answer):
             raise unknown_name("quantity of this answer", name, list(known))
         return known[name]
 
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """Write the simulated trace as a Chrome trace, each lane a thread; returns how many events it has.
+
+        Raises
+        ------
+        InputError
+            Where the answer has no trace.
+        """
+        if not self.trace:
+            raise InputError(
+                f"{path}: this answer has no timeline (its time is {self.rule or 'no schedule'}): schedules that place "
+                f"each operation have one (roofline-dispatch, contended-dispatch, of at most {TRACED:,} operations; "
+                "phi-simulated, phi-queue; your own), and jobs with --simulate"
+            )
+        return write_timeline(path, self.trace)
+
     def about(self, name: str) -> Estimate:
         """The answer about one of its quantities; one in seconds becomes its time, with its own parts and band.
 
@@ -323,13 +336,14 @@ class Estimate(Answer):
         """The time with its band, what it is for, and what was given and not used."""
         band = self.interval()
         whole = _three(self.time) + (f" (80 %: {ends_shown(*band)})" if band else " (spread unknown)")
+        whole += verdict_text(self.quantities[self.name].within)
         work = (f"work: {self.work}",) if self.work else ()
         return (whole, *work, *(one.text() for one in self.not_used))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """On what it depends, and what was assumed."""
-        return (*filter(None, [conditions_line(self.conditions)]), *self.assumptions)
+        return (*conditions_lines(self.conditions), *self.assumptions)
 
     def picture_html(self) -> str:
         """What the time goes into, by kind of operation."""

@@ -160,13 +160,13 @@ def put_in(
     machine: Machine, run: Mapping[str, float], point: Mapping[str, float]
 ) -> tuple[Machine, Mapping[str, float], Mapping[str, float]]:
     """The machine, the run's numbers and parameters of an estimator with a point of free quantities (SI) put in."""
-    by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}}
+    by_space: dict[str, dict[str, float]] = {"machine": {}, "workload": {}, "run": {}, "estimator": {}, "job": {}}
     for name, value in point.items():
         space, _, path = name.partition(".")
         whole = space == "machine" and isinstance(machine.get(path), int)
         by_space[space][path] = int(value) if whole else value
     changed = machine.using(by_space["machine"]) if by_space["machine"] else machine
-    return changed, {**run, **by_space["workload"], **by_space["run"]}, by_space["estimator"]
+    return changed, {**run, **by_space["workload"], **by_space["run"]}, by_space["estimator"] | by_space["job"]
 
 
 @dataclass(frozen=True)

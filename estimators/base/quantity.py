@@ -18,6 +18,7 @@ from slipstick.common.columns import (
 )
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.sureness import within_near
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Quantity:
     def band(self) -> tuple[float, float] | None:
         """Both ends of its 80 % band; None where it is not known."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def within(self) -> float | None:
+        """Probability that the truth is within 20 % of it; None where no band is known."""
+        return within_near(self.value, *self.band) if self.band and self.value > 0 else None
 
     def row(self) -> dict[str, Any]:
         """As plain values."""

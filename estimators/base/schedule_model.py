@@ -11,8 +11,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event
 from slipstick.common.units import check_count
-from slipstick.estimators.base.estimate import Event
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray

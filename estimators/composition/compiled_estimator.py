@@ -28,7 +28,7 @@ from slipstick.hwmodels.machine import REACHED, Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Workload
 
-NAMESPACES = ("machine", "workload", "run", "estimator")
+NAMESPACES = ("machine", "workload", "run", "estimator", "job")
 BLOCK_POINTS = 262_144
 """Points evaluated together: what keeps the arrays of one block in the cache."""
 SHARED_BY = 8

@@ -19,7 +19,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
+from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint, put_in
 from slipstick.estimators.base.operation_model import (
     BoundingModel,
     Clock,
@@ -52,15 +52,13 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, promises
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.parameters import OURS, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_cache import content_text
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
 
-OURS = "slipstick."
-"""Where the sources are that tell old formulas from new ones (see `disk_cache`)."""
 UNTOLD = (" at 0x", "array(")
 """What stands in a text that other values could have, too."""
 
@@ -190,6 +188,13 @@ class ComposedEstimator(EstimatorBase):
             return self.estimate(workload, machine, run).time
         return self._timed(workload, machine, run)[2].time
 
+    def at(self, workload: Workload, machine: Machine, run: Mapping[str, float], point: Mapping[str, float]) -> float:
+        """Seconds at one point of free quantities, without the parts and the energy of an estimate."""
+        if type(self).estimate is not ComposedEstimator.estimate:
+            return super().at(workload, machine, run, point)
+        changed, values, given = put_in(machine, run, point)
+        return (self.with_parameters(given) if given else self).time(workload, changed, values)
+
     def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
         bound, times, outcome = self._timed(workload, machine, run)
@@ -263,8 +268,10 @@ class ComposedEstimator(EstimatorBase):
     ) -> Compiled | PointByPoint:
         workload = self.graph(workload, machine)
         self._check_names(workload, machine, free)
-        is_formula = isinstance(self.operation, FormulaModel)
-        if not isinstance(self.schedule, FormulaSchedule) or not (is_formula or leaves_operations(workload, free)):
+        is_formula, known = isinstance(self.operation, FormulaModel), parameters(self)
+        folded = any(name.startswith("estimator.") and known[name[10:]][1].folded for name in free)
+        leaves = is_formula or leaves_operations(workload, free)
+        if folded or not isinstance(self.schedule, FormulaSchedule) or not leaves:
             return PointByPoint(self, workload, machine, run, tuple(free))
         sizes = tuple(name for name in free if name.startswith(("workload.", "run.")))
         if isinstance(self.operation, FormulaModel):
@@ -427,6 +434,8 @@ class ComposedEstimator(EstimatorBase):
         }
         for name in free:
             space, _, path = name.partition(".")
+            if space == "job":
+                raise InputError(f"{name}: {workload.name} is no job; jobs are files of stages (.yaml)")
             if space in ("run", "workload") and not known[space]:
                 fixed = f"all sizes of {workload.name} are fixed (--input {path},3,224,224 leaves one of a model open)"
                 raise InputError(f"unknown {space} quantity {path!r}: {fixed}")

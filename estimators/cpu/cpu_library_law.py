@@ -223,10 +223,13 @@ def library_fit() -> LawFit:
     return load_fitted(NAME).fit(NAME)
 
 
-def cpu_library(machine: Machine) -> tuple[CpuLibrary, float]:
-    """The library's numbers on a machine, and half of the 80 % band of a network's log time."""
+def cpu_library(machine: Machine, fit: LawFit | None = None) -> tuple[CpuLibrary, float]:
+    """The library's numbers on a machine, and half of the 80 % band of a network's log time.
+
+    `fit`: another than the one that ships.
+    """
     groups = {"chip": [chip_of(machine)]}
-    law, fitted = CpuLibraryLaw(), library_fit()
+    law, fitted = CpuLibraryLaw(), fit or library_fit()
     values = {name: float(value[0]) for name, value in fitted.values(law, groups).items()}
     pace = values.pop(PACE)
     values |= {name: max(1.0, pace * values[name]) for name in COMPUTE}

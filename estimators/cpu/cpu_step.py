@@ -13,9 +13,11 @@ cpu-layers` is the same with models held out in five folds, and refits.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import Condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -23,6 +25,7 @@ from slipstick.estimators.cpu.cpu_library_law import cpu_library
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.cpu.multicore import Multicore
 from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ComputeAndCollectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
@@ -53,39 +56,49 @@ UNMEASURED = 0.3
 """Added in other data types than float32, and for networks without convolutions: judgement, nobody timed those."""
 
 
-def cpu_step_on_threads(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
+def cpu_step_on_threads(
+    machine: Machine, workload: Workload | None = None
+) -> tuple[Calibration, tuple[Condition, ...]]:
     """The same on as many cores as the run has threads, all of them without it; evaluated point by point."""
-    step, remarks = cpu_step(machine, workload)
+    step, conditions = cpu_step(machine, workload)
     whole = step.estimator
-    return replace(step, estimator=Multicore(whole.operation, whole.schedule, whole.source)), remarks
+    return replace(step, estimator=Multicore(whole.operation, whole.schedule, whole.source)), conditions
 
 
-def cpu_step(machine: Machine, workload: Workload | None = None) -> tuple[Calibration, tuple[str, ...]]:
-    """The estimator of a workload on a CPU, one operation after the other on all cores; why its band is wider."""
+def cpu_step(
+    machine: Machine,
+    workload: Workload | None = None,
+    fit: LawFit | None = None,
+    layers: Mapping[str, FormulaModel] | None = None,
+) -> tuple[Calibration, tuple[Condition, ...]]:
+    """The estimator of a workload on a CPU, one operation after the other on all cores; what makes its band wider.
+
+    `fit`: of oneDNN, another than the one that ships; `layers`: by kind, of MXNet, in place of those that ship.
+    """
     if "mxnet" in machine.runtime.library.lower():
-        kinds, spread = KINDS, SCATTER if machine.family == FITTED_TO else ELSEWHERE
+        kinds, spread = {**KINDS, **(layers or {})}, SCATTER if machine.family == FITTED_TO else ELSEWHERE
         source = "layers of image networks on an EC2 c5.2xlarge (MXNet, MKL)"
         kinds_used = {op.kind for op in workload or ()}
         multiplies = any(family_of(kind).product for kind in kinds_used)
-        doubts = ["without convolutions"] if multiplies and "convolution" not in kinds_used else []
+        other = ["without convolutions"] if multiplies and "convolution" not in kinds_used else []
     else:
-        library, half = cpu_library(machine)
+        library, half = cpu_library(machine, fit)
         kinds = {"gather": POINTWISE, OTHER: library}
         spread, source = (
             half / quantile(DEFAULT_LEVEL, None),
             "image networks on two desktop processors (PyTorch, oneDNN)",
         )
-        doubts = _other_uses(machine, workload)
+        other = _other_uses(machine, workload)
     estimator = ComposedEstimator(
         ComputeAndCollectives(FrozenDict(kinds)), Sequential(), "operations of a multi-core CPU, by kind"
     )
     types = {op.dtype for op in workload or () if family_of(op.kind).product}
-    doubts += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
-    if not doubts:
-        return Calibration(estimator, (), residual_std=spread, source=source), ()
-    wider = math.hypot(spread, UNMEASURED)
-    remark = f"fitted to image networks in float32, this one is {' and '.join(doubts)}: wider band"
-    return Calibration(estimator, (), residual_std=wider, source=source), (remark,)
+    other += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
+    wider = math.hypot(spread, UNMEASURED) if other else spread
+    words = f"fitted to image networks in float32, this one is {' and '.join(other)}"
+    use = [Condition("use", words, "unmeasured")] if other else []
+    made = Calibration(estimator, (), residual_std=wider, source=source)
+    return made, widening(use, lambda without: spread if without else wider)
 
 
 def _other_uses(machine: Machine, workload: Workload | None) -> list[str]:

@@ -26,7 +26,7 @@ from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndC
 from slipstick.estimators.roofline.measured_table import MeasuredTimes
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import Beyond, ThreadSchedule
-from slipstick.estimators.schedules.thread_simulation import SharedMemory, ThreadSimulation
+from slipstick.estimators.simulation.thread_simulation import SharedMemory, ThreadSimulation
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slipstick.common.formatting import shown
@@ -69,6 +69,11 @@ class ServingFit:
     def parameters(self, groups: Mapping[str, str]) -> StepParameters:
         """Of a step, for these groups (`step_groups`); what is not named or was not fitted has no effect."""
         return step_parameters(self.steps, *self._levels(groups))
+
+    def seconds(self, row: StepSum, groups: Mapping[str, str]) -> float:
+        """Of a step, for these groups."""
+        levels = {name: [group] for name, group in groups.items()}
+        return float(self.steps.seconds(StepLaw(), columns_of([row]), levels)[0])
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
@@ -150,16 +155,14 @@ def step_parameters(steps: LawFit, *groups: Mapping[str, str]) -> StepParameters
     return StepParameters(**mean_of_levels(steps.values(StepLaw(), rows, len(groups))))
 
 
-def engine_condition(
-    fitted: ServingFit, groups: Mapping[str, str], named: Condition, seconds: Callable[[Mapping[str, str]], float]
-) -> Condition:
+def engine_condition(fitted: ServingFit, groups: Mapping[str, str], named: Condition, row: StepSum) -> Condition:
     """The engine as it was named, with what is known of its release; else between which measured ones a step lies.
 
-    `seconds`: of the step for groups, without a simulation.
+    `row`: the step.
     """
     if groups["engine"] != UNNAMED:
         return replace(named, note=fitted.release_note(groups))
-    times = {name: seconds(one) for name, one in fitted.under_each(groups).items()}
+    times = {name: fitted.seconds(row, one) for name, one in fitted.under_each(groups).items()}
     ends = sorted(times, key=lambda name: times[name])
     texts = [f"{shown(times[name], 's')} a step under {name}" for name in dict.fromkeys([*ends[:1], *ends[-1:]])]
     decides = f"{' .. '.join(texts)}; --engine decides; " if len(texts) > 1 else ""

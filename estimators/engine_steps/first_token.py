@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from slipstick.estimators.engine_steps.smooth_max import overlapped
+from slipstick.estimators.fitting.fitted_model import slopes_at_once
 from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import Parameter, parameters
 
@@ -133,6 +134,10 @@ class FirstTokenLaw:
         parts = FirstParts(**{name: columns[name] for name in FIRST_COLUMNS})
         made: Any = FirstToken(**dict(parameters))  # type: ignore[arg-type]  # arrays, one number for each row
         return np.asarray(made.seconds(parts), dtype=float)
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """See `SlopedLaw`, shape (rows, parameters)."""
+        return slopes_at_once(self, columns, parameters)
 
 
 FIRST_COLUMNS = tuple(field.name for field in fields(FirstParts))

@@ -6,18 +6,24 @@ of the machine's maker, generation and chip and of the model enters as effects o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.engine_steps.engines import UNNAMED, ServingFit, engine_of, step_groups
+from slipstick.estimators.base.conditions import UNMEASURED, Condition, omitted_conditions, widening
+from slipstick.estimators.engine_steps.engines import UNNAMED, ServingFit, engine_condition, engine_of, step_groups
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
 from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups
+from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf
 
 LLAMA_CPP, USUAL = "llama.cpp", "vllm"
+MACHINE, OF_MACHINE = "machine", ("vendor", "stack", "generation", "chip")
+"""The condition that no row is of a machine, and the levels of the law that say so."""
 
 
 @cache
@@ -85,15 +91,45 @@ def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
     return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP)
 
 
-def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> str:
-    """A line where no server on such a machine was measured; "" where one was."""
+def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> list[Condition]:
+    """That no server on such a machine was measured; none where one was."""
     name = machine.name
     levels = {"vendor": f"{name}, none of its maker", "generation": f"{name}, none of its generation", "chip": name}
     unseen = next((words for level, words in levels.items() if not fitted.knows(groups, level)), "")
     if unseen:
-        return f"no measured row is of {unseen}: its data sheet under parameters of others, wider band"
+        return [
+            Condition(MACHINE, f"no measured row is of {unseen}: its data sheet under parameters of others", UNMEASURED)
+        ]
     model = next((one for level in levels if (one := fitted.only_model(groups, level))), "")
-    return f"no measured row is of {name} but those of {model}: wider band" if model else ""
+    return [Condition(MACHINE, f"no measured row is of {name} but those of {model}", UNMEASURED)] if model else []
+
+
+def step_conditions(
+    fitted: ServingFit, row: StepSum, groups: Mapping[str, str], named: Condition, machine: Machine,
+    left_out: Sequence[tuple[str, float]],
+) -> tuple[Condition, ...]:  # fmt: skip
+    """What makes the band of a step's log time wider: engine, machine, what a file omits.
+
+    `named`: the engine as it was named.
+    `left_out`: in words, with the factor by which the time may be off for each.
+    """
+    omitted, engine = omitted_conditions(left_out), engine_condition(fitted, groups, named, row)
+
+    def width(without: Collection[Condition]) -> float:
+        gone = dict.fromkeys(_levels_of(fitted, groups, without), UNGROUPED)
+        known = fitted.under_each(groups).values() if engine in without and engine.origin == "unknown" else ()
+        half = max(fitted.half_width(row, {**one, **gone}) for one in known or [groups])
+        return math.hypot(half, *(math.log(off) for one, off in omitted.items() if one not in without))
+
+    return widening([engine, *unseen_machine(machine, groups, fitted), *omitted], width)
+
+
+def _levels_of(fitted: ServingFit, groups: Mapping[str, str], conditions: Collection[Condition]) -> list[str]:
+    """The levels by which these conditions widen a band: a release, and what is unseen of a machine."""
+    names = {one.name for one in conditions}
+    of_machine = [level for level in groups if level in OF_MACHINE or level.endswith(" on generation")]
+    unseen = [at for at in of_machine if not fitted.knows(groups, at) or fitted.only_model(groups, at)]
+    return [*(["version"] if "engine" in names else []), *(unseen if MACHINE in names else [])]
 
 
 def chip_among(names: Collection[str], machine: Machine) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.estimators.base.conditions import UNMEASURED, Condition, omitted_conditions, widening
 from slipstick.estimators.engine_steps.llama_cpp_step import (
     CONFIGURATION,
     GENERATING,
@@ -20,6 +22,9 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
+
+OF_MACHINE = ("backend", "generation", "chip")
+"""Levels of the laws, the widest first, that say which machines were measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,25 @@ class PhaseFit:
     def half_width(self, work: LocalWork, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log time."""
         return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
+
+    def widened(
+        self, work: LocalWork, groups: Mapping[str, str], left_out: Iterable[tuple[str, float]]
+    ) -> tuple[float, tuple[Condition, ...]]:
+        """Half of the 80 % band of log time with what a file omits, and what makes it wider.
+
+        `left_out`: in words, with the factor by which the time may be off for each.
+        """
+        omitted = omitted_conditions(left_out)
+        unseen = [name for name in OF_MACHINE if self.named(groups)[name][0] not in (UNGROUPED, *self.made.seen(name))]
+        words = f"no measured row is of this {unseen[0]}" if unseen else ""
+        machine = [Condition("machine", words, UNMEASURED)] if unseen else []
+
+        def width(without: Collection[Condition]) -> float:
+            gone = unseen if set(machine) & set(without) else []
+            half = self.half_width(work, {**groups, **dict.fromkeys(gone, UNGROUPED)})
+            return math.hypot(half, *(math.log(off) for one, off in omitted.items() if one not in without))
+
+        return width(()), widening([*machine, *omitted], width)
 
     def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
         """The same after one new token of some model was timed on the machine: what it says of the machine's others."""

@@ -23,6 +23,7 @@ from slipstick.estimators.engine_steps.step_time import (
     demands,
     step_parts,
 )
+from slipstick.estimators.fitting.fitted_model import slopes_at_once
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
@@ -97,6 +98,10 @@ class StepLaw:
         share = columns["share"]
         seconds = (columns["plains"] - share) * plain.seconds + (columns["mixeds"] + share) * mixed.seconds
         return np.asarray(seconds, dtype=float)
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """See `SlopedLaw`, shape (rows, parameters)."""
+        return slopes_at_once(self, columns, parameters)
 
 
 @dataclass(frozen=True)

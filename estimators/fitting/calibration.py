@@ -255,7 +255,8 @@ class Calibration(EstimatorBase):
         mean = np.array([known[name][0] for name in self.names])
         low = np.array([known[name][1].low for name in self.names])
         high = np.array([known[name][1].high for name in self.names])
-        return gaussian_draws(mean, low, high, covariance, count)
+        draws = gaussian_draws(mean, low, high, covariance, count)
+        return np.where([known[name][1].whole for name in self.names], np.round(draws), draws)
 
 
 def gaussian_draws(

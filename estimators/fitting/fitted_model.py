@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -54,9 +55,18 @@ class LawFit:
     inner: float | None = None
     stretches: Mapping[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def _known(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """Groups whose effect was fitted, by parameter and level, and of each level (the parameter "")."""
+        made: dict[tuple[str, str], set[str]] = {}
+        for c in self.coordinates:
+            for parameter in (c.parameter, ""):
+                made.setdefault((parameter, c.level), set()).add(c.group)
+        return {place: frozenset(groups) for place, groups in made.items()}
+
     def seen(self, level: str) -> frozenset[str]:
         """Groups of a level of which rows were fitted."""
-        return frozenset(c.group for c in self.coordinates if c.level == level)
+        return self._known.get(("", level), frozenset())
 
     def values(self, law: TimeLaw, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
         """Parameters of each of `count` rows: value times the effects of the row's groups; unseen groups have none."""
@@ -79,7 +89,7 @@ class LawFit:
         variance = np.einsum("ij,ij->i", jacobian @ self.covariance, jacobian)
         for at, prior in enumerate(law.parameters):
             for level in prior.levels:
-                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                known = self._known.get((prior.name, level), frozenset())
                 unseen = np.array([group != UNGROUPED and group not in known for group in groups[level]])
                 variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
         widest = max(self.scatter.values())
@@ -108,7 +118,7 @@ class LawFit:
         variance = float(apart @ self.covariance @ apart)
         for at, prior in enumerate(law.parameters):
             for level in prior.levels:
-                known = {c.group for c in self.coordinates if (c.parameter, c.level) == (prior.name, level)}
+                known = self._known.get((prior.name, level), frozenset())
                 first, second = groups[level][:2]
                 one, two = (slopes[row, at] * (groups[level][row] not in known | {UNGROUPED}) for row in (0, 1))
                 moved = (one - two) ** 2 if first == second else one**2 + two**2
@@ -202,36 +212,38 @@ class Design:
 
     def __init__(self, law: TimeLaw, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
         names = [prior.name for prior in law.parameters]
-        self.law, self.count = law, count
-        self.parameter = [names.index(c.parameter) for c in coordinates]
+        self.law, self.count, self.width = law, count, len(coordinates)
         rows: dict[tuple[str, str], list[int]] = {}
         for level in {c.level for c in coordinates} - {""}:
             for i, group in enumerate(groups[level]):
                 rows.setdefault((level, group), []).append(i)
-        self.places: list[npt.NDArray[np.intp] | None] = [
-            np.array(rows.get((c.level, c.group), []), dtype=np.intp) if c.level else None for c in coordinates
-        ]
+        self.parts: list[tuple[int, int, npt.NDArray[np.intp] | None]] = []
+        """Of the coordinates that make any row: their place, that of their parameter, and the rows, None for all."""
+        for at, c in enumerate(coordinates):
+            if not c.level or (c.level, c.group) in rows:
+                mine = np.array(rows[c.level, c.group], dtype=np.intp) if c.level else None
+                self.parts.append((at, names.index(c.parameter), mine))
 
     def values(self, logs: FloatArray) -> dict[str, FloatArray]:
         """Parameters of all rows, within their bounds."""
         table = np.empty((len(self.law.parameters), self.count))
         table[:] = np.log([[prior.expected] for prior in self.law.parameters])
-        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
-            if places is None:
-                table[parameter] = value
-        for parameter, places, value in zip(self.parameter, self.places, logs, strict=True):
-            if places is not None:
-                table[parameter, places] += value
+        for at, parameter, rows in self.parts:
+            if rows is None:
+                table[parameter] = logs[at]
+        for at, parameter, rows in self.parts:
+            if rows is not None:
+                table[parameter, rows] += logs[at]
         low, high = (np.array([[getattr(prior, end)] for prior in self.law.parameters]) for end in ("low", "high"))
         clipped = np.clip(np.exp(table), low, high)  # not the logarithms: exp(log 0.1) lies above 0.1
         return {prior.name: row for prior, row in zip(self.law.parameters, clipped, strict=True)}
 
     def jacobian(self, slopes: FloatArray) -> FloatArray:
         """Derivatives of log time by coordinates, from those by the rows' log parameters."""
-        made = np.zeros((len(slopes), len(self.parameter)))
-        for at, (parameter, places) in enumerate(zip(self.parameter, self.places, strict=True)):
-            rows = slice(None) if places is None else places
-            made[rows, at] = slopes[rows, parameter]
+        made = np.zeros((len(slopes), self.width))
+        for at, parameter, rows in self.parts:
+            places = slice(None) if rows is None else rows
+            made[places, at] = slopes[places, parameter]
         return made
 
 
@@ -251,6 +263,19 @@ def slopes_of(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) 
     here, more = np.log(law.predict(values, columns)), np.exp(STEP)
     moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)
     return np.array([(np.log(seconds) - here) / STEP for seconds in moved]).T
+
+
+def slopes_at_once(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
+    """The same forward differences in one call of `predict`, shape (rows, parameters).
+
+    For a law whose arithmetic broadcasts: each parameter gets a first axis, of today's values and of each moved one.
+    """
+    moved = {}
+    for at, prior in enumerate(law.parameters):
+        moved[prior.name] = np.repeat(np.atleast_2d(values[prior.name]), len(law.parameters) + 1, axis=0)
+        moved[prior.name][at + 1] *= np.exp(STEP)
+    here, *each = np.log(law.predict(moved, columns))
+    return np.array([(logs - here) / STEP for logs in each]).T
 
 
 def count_of(columns: Columns) -> int:

@@ -72,17 +72,22 @@ def jacobian_at(objective: Objective, fit: Fit) -> FloatArray:
     """Derivatives of the residuals at a fit, by formula where there is one."""
     if objective.slopes is not None:
         return objective.jacobian(np.array(fit.values))
-    return numeric_jacobian(objective.residuals, fit.values, objective.low, objective.high)
+    whole = [name in objective.whole for name in objective.names]
+    return numeric_jacobian(objective.residuals, fit.values, objective.low, objective.high, whole)
 
 
 def numeric_jacobian(
-    residuals: Callable[[FloatArray], FloatArray], values: Sequence[float], low: FloatArray, high: FloatArray
+    residuals: Callable[[FloatArray], FloatArray],
+    values: Sequence[float],
+    low: FloatArray,
+    high: FloatArray,
+    whole: Sequence[bool],
 ) -> FloatArray:
-    """Central differences inside the bounds, shape (measurements, parameters)."""
+    """Central differences inside the bounds, to the neighbours of whole numbers; shape (measurements, parameters)."""
     point = np.asarray(values, dtype=np.float64)
     columns = []
     for i, value in enumerate(point):
-        step = 1e-5 * (abs(value) or 1e-3)
+        step = 1.0 if whole[i] else 1e-5 * (abs(value) or 1e-3)
         up, down = point.copy(), point.copy()
         up[i], down[i] = min(value + step, high[i]), max(value - step, low[i])
         columns.append((residuals(up) - residuals(down)) / (up[i] - down[i]))

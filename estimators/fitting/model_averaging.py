@@ -30,47 +30,23 @@ class Average:
     `weights`: posterior probabilities of the candidates, shape (candidates,), sum 1.
     `middles`: what each says, shape (candidates, targets).
     `variances`: what remains unknown of it, shape (candidates,).
-    `below`, `above`: how far normal scores are stretched to either side of the median, shape (targets,): 1 where the
-        candidates are right.
+    `below`, `above`: how far normal scores are stretched to either side of the median: 1 where the candidates are
+        right.
     """
 
     weights: FloatArray
     middles: FloatArray
     variances: FloatArray
-    below: FloatArray
-    above: FloatArray
-
-    @classmethod
-    def of(
-        cls, weights: FloatArray, middles: FloatArray, variances: FloatArray, stretch: tuple[npt.ArrayLike, ...] = ()
-    ) -> Average:
-        """The mixture of candidates, stretched below and above the median where two factors are given."""
-        below, above = (np.broadcast_to(one, middles.shape[1]) for one in stretch or (1.0, 1.0))
-        return cls(weights, middles, variances, below, above)
+    below: float = 1.0
+    above: float = 1.0
 
     def first(self, targets: int) -> Average:
         """The average at the first targets alone."""
-        parts = {name: getattr(self, name)[:targets] for name in ("below", "above")}
-        return replace(self, middles=self.middles[:, :targets], **parts)
+        return replace(self, middles=self.middles[:, :targets])
 
     @cached_property
     def _deviations(self) -> FloatArray:
         return np.asarray(np.sqrt(np.maximum(self.variances, _LEAST)))
-
-    @cached_property
-    def nearest(self) -> FloatArray:
-        """The logarithm with the least expected relative error, |exp(answer - truth) - 1|, shape (targets,).
-
-        That is the median where each candidate counts by the reciprocal of what it says (Gneiting 2011, Making and
-        evaluating point forecasts, Section 2.3): who says too much errs without end, who says too little by 100 %.
-        """
-        middles = self.middles - self.variances[:, None]
-        order = np.argsort(middles, axis=0, kind="stable")
-        places = np.take_along_axis(middles, order, 0)
-        parts = (self.weights * np.exp(0.5 * self.variances))[order] * np.exp(places[0] - places)
-        reached = np.cumsum(parts, axis=0) - 0.5 * parts
-        halves = 0.5 * parts.sum(axis=0)
-        return np.array([np.interp(*each) for each in zip(halves, reached.T, places.T, strict=True)])
 
     @cached_property
     def _solved(self) -> dict[float, FloatArray]:
@@ -83,8 +59,8 @@ class Average:
 
         missing = [one for one in probabilities if one not in self._solved]
         if missing:
-            scores = ndtri(missing)[:, None]
-            solved = self._plain(np.where(scores < 0.0, scores * self.below, scores * self.above))
+            scores = np.repeat(ndtri(missing)[:, None], self.middles.shape[1], axis=1)
+            solved = self._plain(scores * np.where(scores < 0.0, self.below, self.above))
             self._solved.update(zip(missing, solved, strict=True))
         return [self._solved[one] for one in probabilities]
 

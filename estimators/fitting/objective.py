@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_sympy import sp
@@ -15,10 +17,15 @@ from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares, weighed
+from slipstick.estimators.fitting.whole_numbers import Whole, search_whole
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
 
+NEIGHBOURING = 1e-10
+"""Relative change of cost and parameters at which the fits stop of which the best whole numbers are chosen."""
+REACH = 3
+"""How far the whole numbers lie that are tried next to the best."""
 MAX_OPERATIONS = 64
 """Workloads up to this size are differentiated as one formula; larger ones by differences of compiled functions."""
 
@@ -32,6 +39,7 @@ class Objective:
     `slopes`: one a measurement: the derivative by each parameter at a point; None where a part is no formula.
     `measured`: logarithms of the measured times.
     `groups`: what is held out together, one a measurement.
+    `whole`: the parameters that count something.
     """
 
     names: tuple[str, ...]
@@ -42,6 +50,7 @@ class Objective:
     slopes: tuple[Callable[[Mapping[str, float]], FloatArray], ...] | None
     measured: FloatArray
     groups: tuple[str, ...]
+    whole: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, estimator: Estimator, measurements: Sequence[Measurement], free: Sequence[str]) -> Objective:
@@ -60,15 +69,17 @@ class Objective:
             if measurement.quantity != "time":
                 raise InputError(f"calibrate fits times, got a measurement of {measurement.quantity}")
         full = tuple(f"estimator.{name}" for name in names)
+        functions = tuple(estimator.compile(m.workload, m.machine, full, m.run) for m in measurements)
         return cls(
             names,
             np.array([known[name][0] for name in names]),
             np.array([known[name][1].low for name in names]),
             np.array([known[name][1].high for name in names]),
-            tuple(estimator.compile(m.workload, m.machine, full, m.run) for m in measurements),
-            _slopes(estimator, measurements, full),
+            functions,
+            _slopes(estimator, measurements, full) if all(function.vectorised for function in functions) else None,
             np.log([m.value for m in measurements]),
             tuple(m.group for m in measurements),
+            frozenset(name for name in names if known[name][1].whole),
         )
 
     def point(self, values: FloatArray) -> dict[str, float]:
@@ -102,32 +113,87 @@ class Objective:
 
     def some(self, indices: Sequence[int]) -> Objective:
         """The objective of some of the measurements (repeated ones count again)."""
-        return Objective(
-            self.names,
-            self.start,
-            self.low,
-            self.high,
-            tuple(self.functions[i] for i in indices),
-            tuple(self.slopes[i] for i in indices) if self.slopes is not None else None,
-            self.measured[list(indices)],
-            tuple(self.groups[i] for i in indices),
+        return replace(
+            self,
+            functions=tuple(self.functions[i] for i in indices),
+            slopes=tuple(self.slopes[i] for i in indices) if self.slopes is not None else None,
+            measured=self.measured[list(indices)],
+            groups=tuple(self.groups[i] for i in indices),
         )
 
     def fit(
         self, loss: str = "linear", starts: int = 1, start: FloatArray | None = None, tolerance: float = 1e-15
     ) -> Fit:
-        """The best parameters (see `fit_least_squares`)."""
-        return fit_least_squares(
-            self.residuals,
+        """The best parameters (see `fit_least_squares`), around the whole numbers of least loss among them."""
+        begin = self.start if start is None else start
+        counted = np.array([name in self.whole for name in self.names])
+        real = [name for name in self.names if name not in self.whole]
+
+        def values(inner: FloatArray, whole: Whole) -> FloatArray:
+            point = begin.copy()
+            point[counted], point[~counted] = whole, inner
+            return point
+
+        def around(whole: Whole, near: Fit | None = None) -> Fit:
+            if not real:
+                left = self.residuals(np.array(whole))
+                return Fit((), (), (), tuple(map(float, left)), len(left))
+            return fit_least_squares(
+                lambda inner: self.residuals(values(inner, whole)),
+                real,
+                begin[~counted] if near is None else near.values,
+                self.low[~counted],
+                self.high[~counted],
+                (lambda inner: self.jacobian(values(inner, whole))[:, ~counted]) if self.slopes is not None else None,
+                loss=loss,
+                starts=starts,
+                tolerance=max(tolerance, NEIGHBOURING) if counted.any() else tolerance,
+            )
+
+        if not counted.any():
+            return around(())
+        low = np.maximum(self.low, np.minimum(begin, 1.0))[counted]  # none of a thing only where there is none today
+        ends, cost = (low.tolist(), self.high[counted].tolist()), partial(_cost, loss=loss)
+        best, tried = search_whole(tuple(begin[counted].tolist()), *ends, around, cost, reach=REACH)
+        return self._with_whole(tried[best], values(np.array(tried[best].values), best), best, tried, counted, loss)
+
+    def _with_whole(
+        self,
+        fit: Fit,
+        values: FloatArray,
+        best: Whole,
+        tried: Mapping[Whole, Fit],
+        counted: npt.NDArray[np.bool_],
+        loss: str,
+    ) -> Fit:
+        """A fit of the real parameters with the whole ones, whose errors say how likely each was that was tried.
+
+        Raises InputError where there are fewer measurements than parameters.
+        """
+        freedom = len(fit.residuals) - len(self.names)
+        if freedom < 0:
+            raise InputError(
+                f"{len(fit.residuals)} measurements cannot fix {len(self.names)} parameters: {', '.join(self.names)}"
+            )
+        costs = np.array([_cost(one, loss) for one in tried.values()])
+        scatter = costs.min() / max(freedom, 1)
+        weights = np.exp(-(costs - costs.min()) / max(2 * scatter, 1e-300))
+        covariance = np.zeros((len(values), len(values)))
+        covariance[np.ix_(~counted, ~counted)] = np.reshape(fit.covariance, (-1, len(fit.names))) if fit.names else 0.0
+        spread = weights / weights.sum() @ (np.array(list(tried)) - np.array(best)) ** 2
+        covariance[counted, counted] = spread if freedom else np.nan
+        return Fit(
             self.names,
-            self.start if start is None else start,
-            self.low,
-            self.high,
-            self.jacobian if self.slopes is not None else None,
-            loss=loss,
-            starts=starts,
-            tolerance=tolerance,
+            tuple(map(float, values)),
+            tuple(tuple(map(float, row)) for row in covariance),
+            fit.residuals,
+            freedom,
+            fit.held,
         )
+
+
+def _cost(fit: Fit, loss: str) -> float:
+    return float(np.sum(weighed(np.square(fit.residuals), loss)))
 
 
 def _slopes(

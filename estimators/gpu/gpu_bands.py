@@ -1,14 +1,16 @@
-"""How wide the band of a step on a GPU is, and its remarks: a line each."""
+"""How wide the band of a step on a GPU is, and for what: a condition each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from slipstick.common.formatting import share_shown
+from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.gpu.fallback_class import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
@@ -28,15 +30,14 @@ UNEVEN = 0.17
 """Added where rows do not fill it: nanoGPT ran 25 % faster with 50,304 words than with 50,257 (A. Karpathy, 2023,
 https://x.com/karpathy/status/1621578354024677377), taken as an end of the 80 % band; compilers pad such products."""
 NOTICED = 0.05
-"""Share of the time from which operations outside the measured shapes are named, and of a band's width from which they
-are said to widen it."""
-
+"""Share of the time from which operations outside what was measured are named."""
 
 ATTENTION = "attention"
 UNCOUNTED = 1.0
 """Standard deviation of the log of an operation's time of which only the bytes are counted. Set by hand: no row has
 such operations."""
-SHAPES, WIDER = "shapes beyond the measured", ", wider band"
+LIBRARY, SHAPES, STORED, ROWS = "machine.runtime.library", "shapes", "weights", "rows"
+"""Names of conditions that widen the band."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def spent_on(answer: Estimate, bound: Workload, programs: Callable[[Op], float])
     return list(map(Spent, operations, times, whole, map(programs, operations)))
 
 
-def uneven(spent: Sequence[Spent]) -> str:
-    """A line on products of 16-bit numbers whose rows do not fill the widest loads; "" where they take little time."""
+def uneven(spent: Sequence[Spent]) -> list[Condition]:
+    """Products of 16-bit numbers whose rows do not fill the widest loads; none where they take little time."""
     times: dict[int, float] = {}
     for one in spent:
         half = one.op.kind == "gemm" and one.op.dtype in HALF
@@ -73,16 +74,14 @@ def uneven(spent: Sequence[Spent]) -> str:
             times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
     share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
     if share < NOTICED:
-        return ""
+        return []
     rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
-    return f"16-bit products with rows of {rows}, no multiple of {ROW} ({share:.0%} of the time): wider band"
+    words = f"16-bit products with rows of {rows}, no multiple of {ROW}: {share_shown(share)} of the time"
+    return [Condition(ROWS, words, UNMEASURED)]
 
 
-def outside(spent: Sequence[Spent], widened: float) -> list[str]:
-    """A line each on shapes and on stored weights that were not measured, where they take a noticeable time.
-
-    `widened` is how many times as wide the shapes make the band: most lie so near what was measured that they do not.
-    """
+def outside(spent: Sequence[Spent]) -> list[Condition]:
+    """Shapes and stored weights that were not measured, where they take a noticeable time."""
     whole = sum(one.contribution for one in spent) or 1.0
     shares: dict[tuple[str, str], tuple[float, Beyond]] = {}
     for one in spent:
@@ -94,29 +93,31 @@ def outside(spent: Sequence[Spent], widened: float) -> list[str]:
         worse = max(place, farthest, key=lambda each: each.octaves)
         shares[name, place.dim] = share + one.contribution / whole, worse
     places = [
-        f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share:.0%} of the time"
+        f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share_shown(share)} of the time"
         for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
         if share >= NOTICED
     ]
-    narrow = sum(one.contribution for one in spent if stored_narrower(one.op))
-    far = WIDER if widened >= 1 + NOTICED else ""
-    lines = [f"{SHAPES}{far}: {'; '.join(places)}"] if places else []
-    if narrow / whole >= NOTICED:
-        taken = f"{narrow / whole:.0%} of the time"
-        lines.append(f"weights stored narrower than multiplied ({taken}): not measured, wider band")
-    return lines
+    narrow = sum(one.contribution for one in spent if stored_narrower(one.op)) / whole
+    made = [Condition(SHAPES, f"shapes beyond the measured: {'; '.join(places)}", UNMEASURED)] if places else []
+    if narrow >= NOTICED:
+        words = f"weights stored narrower than multiplied: {share_shown(narrow)} of the time"
+        made.append(Condition(STORED, words, UNMEASURED))
+    return made
 
 
-def of_libraries(forecast: Forecast, spent: Sequence[Spent]) -> str:
-    """A line on whose attention was fitted, where the machine names no library of these and attention takes a
-    noticeable time; else ""."""
+def of_libraries(forecast: Forecast, spent: Sequence[Spent], named: str) -> list[Condition]:
+    """Whose attention was fitted, where the machine names no library of these and attention takes a noticeable time.
+
+    `named`: the library that the machine names and that was not measured, else "".
+    """
     fitted = (one for one in forecast.classes if one.name.partition(".")[0] == ATTENTION)
     names = sorted({fit.library for one in fitted for fit in one.fits} - {""})
     taken = sum(one.contribution * (1 - one.programs) for one in spent if one.op.kind == ATTENTION)
     share = taken / (sum(one.contribution for one in spent) or 1.0)
-    if not (forecast.libraries and names) or share < NOTICED:
-        return ""
-    return f"attention as {' and '.join(names)} ran it ({share:.0%} of the time); other kernels of it: wider band"
+    ran = forecast.libraries and names and share >= NOTICED
+    texts = ["not measured: kernels as of any of them"] if named else []
+    texts += [f"attention as {' and '.join(names)} ran it, {share_shown(share)} of the time"] if ran else []
+    return [Condition(LIBRARY, named or "not named", "file" if named else "unknown", "; ".join(texts))] if texts else []
 
 
 def _range(place: Beyond) -> str:
@@ -128,25 +129,28 @@ def band(
     spent: Sequence[Spent],
     host: float = 0.0,
     of_programs: float = 0.0,
-    places: Callable[[Op], Beyond | None] = beyond,
     *,
     network: bool = True,
+    without: Collection[str] = (),
 ) -> float:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied, for
     the convolutions of a `network`, and for operations of which the bytes alone are counted. Where a host issues the
-    operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`;
-    `places` says which shapes lie outside, and how far."""
+    operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`.
+
+    `without`: names of conditions that add nothing: `SHAPES`, `STORED`, `LEFT_OUT`.
+    """
     names = [class_of(one.op) for one in spent]
     stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
-    unmeasured = [places(one.op) if one.contribution > 0 else None for one in spent]
-    narrow = [WEIGHTS_ALONE if stored_narrower(one.op) else 0.0 for one in spent]
+    unmeasured = [beyond(one.op) if one.contribution > 0 and SHAPES not in without else None for one in spent]
+    narrow = [WEIGHTS_ALONE if STORED not in without and stored_narrower(one.op) else 0.0 for one in spent]
     alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in unmeasured]), narrow)
     programs = np.array([one.programs for one in spent])
     errors: dict[str, float] = {}
     whole = convolutions = 0.0
     known = np.hypot((1 - programs) * alone, programs * of_programs)
-    stds = np.where([one.op.kind == "uncounted" for one in spent], UNCOUNTED, known).tolist()
+    unknown = [LEFT_OUT not in without and one.op.kind == "uncounted" for one in spent]
+    stds = np.where(unknown, UNCOUNTED, known).tolist()
     for one, name, std in zip(spent, names, stds, strict=True):
         errors[name] = errors.get(name, 0.0) + std * one.contribution
         whole += one.contribution

@@ -7,28 +7,35 @@ measured take the nearest one's fit with a wider band (`named.class_sharing`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import format_quantity
+from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict, Same
+from slipstick.estimators.base.conditions import NOTICED, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.gpu.fallback_class import beyond, fallback_class_for
-from slipstick.estimators.gpu.gpu_bands import UNEVEN, band, of_libraries, outside, spent_on, uneven
-from slipstick.estimators.gpu.kernel_model_blend import in_programs, program_shares, programs_spread
+from slipstick.estimators.gpu.fallback_class import fallback_class_for
+from slipstick.estimators.gpu.gpu_bands import LIBRARY, ROWS, UNEVEN, band, of_libraries, outside, spent_on, uneven
+from slipstick.estimators.gpu.kernel_model_blend import (
+    ANOTHER_MAKER,
+    in_programs,
+    of_another_maker,
+    program_shares,
+    programs_spread,
+)
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
+from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels, programs_scatter
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
@@ -42,8 +49,9 @@ from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Workload
 
+SECOND = "second model"
 CERTAIN = 1.0
 """No efficiency above: a fit to kernels timed one by one may exceed it, a bound must hold."""
 
@@ -107,10 +115,10 @@ def _measured_kernels(
 
 @dataclass(frozen=True)
 class GpuStep:
-    """An estimator, and where its band is wider than usual: a line each."""
+    """An estimator, and what its band depends on."""
 
     estimator: Calibration
-    remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 def gpu_step(
@@ -122,6 +130,7 @@ def gpu_step(
     links: Collectives | None = None,
     *,
     programs: bool = False,
+    library: str = "",
 ) -> GpuStep:
     """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
 
@@ -129,6 +138,7 @@ def gpu_step(
     `links`: what collectives take, where the workload has some.
     `run`: numbers of one execution, by name.
     `programs`: see `program_shares`.
+    `library`: the one that the machine names and that was not measured, else "".
     """
     free = machine.runtime.free_kinds
     operations = lowered_graph(workload, machine).distinct.operations
@@ -138,7 +148,7 @@ def gpu_step(
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
     shares = program_shares(known, machine, computed, programs=programs)
-    device = SharedKernels(kernels.model, ProgramRuntimes(), shares)
+    device = SharedKernels(kernels.model, ProgramRuntimes(known.programs), shares)
     model: FormulaModel = device if links is None else DeviceAndCollectives(device, links)
     estimator = TorchProgram(model, schedule, "measured kernels under a schedule")
     words = [*_grouped(kernels.notes), *in_programs(device.shares)]
@@ -149,29 +159,32 @@ def gpu_step(
         return GpuStep(made)
     answer = estimator.estimate(workload, machine, run)
     spent = spent_on(answer, estimator.bound(workload, machine, run), device.share)
-    odd = uneven(spent) if machine.runtime.mode == "eager" else ""
+    odd = uneven(spent) if machine.runtime.mode == "eager" else []
     host = _host_seconds(estimator.schedule, workload, machine)
-    of_programs, stranger = programs_spread(machine, spent)
-    bands = [band(kernels.scatter, spent, host, of_programs, places, network=not alone) for places in (beyond, _inside)]
-    alike = {name: one.unshared for name, one in kernels.scatter.items()}
-    unshared = band(alike, spent, host, of_programs, network=not alone)
-    width = float(np.hypot(bands[0], UNEVEN if odd else 0.0))
-    second = TorchProgram(replace(device, timed=program_kernels(machine.family)), estimator.schedule)
-    other = None if links else _by_programs(second, workload, machine, run, answer.time, width)
-    whose = of_libraries(known.forecast(machine), spent)
-    remarks = [
-        *outside(spent, bands[0] / bands[1]),
-        *([whose] if whose else []),
-        *([odd] if odd else []),
-        *stranger,
-        *([other[1]] if other else []),
-    ]
-    common = math.sqrt(max(bands[0] ** 2 - unshared**2, 0.0))
-    return GpuStep(replace(made, residual_std=other[0] if other else width, common_std=common), tuple(remarks))
+    scatters = {False: kernels.scatter, True: {name: one.unshared for name, one in kernels.scatter.items()}}
 
+    def kernels_band(*names: str) -> float:
+        spread = programs_scatter(known.programs) if ANOTHER_MAKER in names else programs_spread(known, machine)
+        return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
 
-def _inside(op: Op) -> None:
-    """An operation taken to lie inside what was measured."""
+    every, unshared = kernels_band(), kernels_band(LIBRARY)
+    by_programs = program_kernels(machine.family, fitted=known.programs)
+    second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
+    first = math.hypot(every, UNEVEN if odd else 0.0)
+    other = [] if links else _by_programs(second, workload, machine, run, answer.time, first)
+
+    def width(without: Collection[Condition]) -> float:
+        names = [one.name for one in without]
+        if other and SECOND not in names:
+            return other[0][1]
+        kernels = every if set(names) <= {SECOND, ROWS} else kernels_band(*names)
+        return math.hypot(kernels, UNEVEN if odd and ROWS not in names else 0.0)
+
+    candidates = [*(one for one, _ in other), *outside(spent), *of_libraries(known.forecast(machine), spent, library)]
+    candidates += [*odd, *of_another_maker(machine, spent)]
+    candidates += [uncounted_condition(workload)] if workload.uncounted else []
+    common = math.sqrt(max(every**2 - unshared**2, 0.0))
+    return GpuStep(replace(made, residual_std=width(()), common_std=common), widening(candidates, width))
 
 
 def _by_programs(
@@ -181,22 +194,21 @@ def _by_programs(
     run: Mapping[str, float] | None,
     time: float,
     width: float,
-) -> tuple[float, str] | None:
-    """The band that holds what a second model says, and a line on it; None where that lies in the band already.
+) -> list[tuple[Condition, float]]:
+    """What a second model says, with the band that holds it; none where that hardly leaves the band.
 
     The second model was fitted to other measurements (whole programs of KernelBench in float32, issued by a host), so
     it says nothing of recorded graphs and steps that attend to a cache.
     """
     if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
-        return None
+        return []
     try:
         other = second.time(workload, machine, run)
     except InputError:
-        return None  # a kind or data type that those programs lack
+        return []  # a kind or data type that those programs lack
     apart = abs(math.log(other / time)) / quantile(DEFAULT_LEVEL, None)
-    if apart <= width:
-        return None
-    return apart, f"a second model, fitted to PyTorch programs, says {format_quantity(other, 's')}: wider band"
+    words = f"a second model, fitted to PyTorch programs, says {shown(other, 's')}"
+    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + NOTICED) else []
 
 
 def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:

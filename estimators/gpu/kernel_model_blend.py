@@ -11,19 +11,24 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from slipstick.common.records import FrozenDict
+from slipstick.common.formatting import share_shown
+from slipstick.common.records import FrozenDict, Same
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.machine_family import shared_words
-from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
-from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
+from slipstick.estimators.gpu.programs.program_kernels import program_fit, programs_scatter
+from slipstick.estimators.gpu.programs.program_law import HOST, NAME
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.roofline.roofline import widened
 from slipstick.estimators.schedules.host_constants import UNMEASURED
+from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
+from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op
@@ -31,15 +36,13 @@ from slipstick.workloads.graph.workload import Op
 IMAGE_NETWORKS = (
     "convolutions, pooling and norms of images in 16 bits: as image networks on an RTX 3090 and an RTX 4090"
 )
-NETWORKS_ON = ("rtx-3090", "rtx-4090")
-"""GPUs on which the image networks were timed that the 16-bit kernels of programs were fitted to."""
 IN_NETWORKS = ("convolution", GROUPED, "pool", "upsample", "norm.batch", "norm.group")
 """What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
 IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
 TF32 = "tfloat32"
 PLAIN = ("float32", TF32, "int64", "int32", "bool")
 """Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
-MAKER = "nvidia"
+MAKER, ANOTHER_MAKER = "nvidia", "maker"
 """Of the devices on which programs of PyTorch were timed."""
 GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
@@ -82,16 +85,23 @@ def in_programs(shares: Mapping[str, float]) -> list[str]:
 @cache
 def timed_programs() -> str:
     """Whose times the programs in float32 are: how many were fitted, and of which devices, as the fit says."""
-    fitted = load_fitted("programs")
-    count = next(one.rows for one in fitted.outer if one.kind == "programs in float32")
-    seen = fitted.fit("program-kernels").seen("host") - {catalogued(name).name for name in NETWORKS_ON}
+    fitted = program_fit()
+    count = next(one.rows for one in fitted.it.outer if one.kind == "programs in float32")
+    seen = fitted.it.fit(NAME).seen(HOST) - {one.name for one in networks_on(fitted)}
     hosts = sorted({host.split("_")[0] for host in seen})
     return f"as {count:,} times of programs on {', '.join(hosts)} show"
 
 
+@cache
+def networks_on(fitted: Same[FittedFile]) -> tuple[Machine, ...]:
+    """GPUs on which image networks were timed: the hosts of the other programs are no machines of the catalogue."""
+    names = (exact(host, aliases()) for host in sorted(fitted.it.fit(NAME).seen(HOST)))
+    return tuple(catalogued(name) for name in names if name)
+
+
 def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) -> float:
     """Of programs, for a kind that was timed both ways."""
-    networks = [catalogued(name) for name in NETWORKS_ON]
+    networks = networks_on(program_fit(known.programs))
     if machine.name in [one.name for one in networks]:
         return 1.0
     kin = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
@@ -108,11 +118,16 @@ def _family_similarity(family: str, machine: Machine) -> float:
     return fitted_similarity().weights[shared_words(family, machine.family)]
 
 
-def programs_spread(machine: Machine, spent: Sequence[Spent]) -> tuple[float, tuple[str, ...]]:
-    """Standard deviation of log time of what programs say of a machine, and a remark where it says much of a step."""
+def programs_spread(known: DeviceCalibration, machine: Machine) -> float:
+    """Standard deviation of log time of what programs say of a machine."""
+    return math.hypot(programs_scatter(known.programs), 0.0 if machine.family.startswith(MAKER) else UNMEASURED)
+
+
+def of_another_maker(machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
+    """That programs on GPUs of another maker speak of a step, where they say much of it."""
     if machine.family.startswith(MAKER):
-        return programs_scatter(), ()
+        return []
     whole = sum(one.contribution for one in spent) or 1.0
     share = sum(one.contribution * one.programs for one in spent) / whole
-    line = f"convolutions as on GPUs of another maker ({share:.0%} of the time): wider band"
-    return math.hypot(programs_scatter(), UNMEASURED), (line,) if share >= NOTICED else ()
+    words = f"convolutions as on GPUs of another maker: {share_shown(share)} of the time"
+    return [Condition(ANOTHER_MAKER, words, "unmeasured")] if share >= NOTICED else []

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.common.writer import atomic_write, write_json
 from slipstick.estimators.sampling.phases import Labels
 from slipstick.workloads.runs.step_profiles import Place, StepTable
@@ -74,37 +76,16 @@ class PhaseReport:
             for phase in self.phases
         ]
 
-    def chrome_events(self) -> Iterator[dict[str, Any]]:
-        """Two rows for chrome://tracing or Perfetto, as the paper's Fig. 3 has them: the steps, and above them the
-        runs of one phase.
-        """
-        for thread, name in ((0, "Phase Breakdown"), (1, "Profile Breakdown")):
-            yield {"ph": "M", "name": "thread_name", "pid": 0, "tid": thread, "args": {"name": name}}
+    def events(self) -> Iterator[Event]:
+        """Two rows of a timeline, as the paper's Fig. 3 has them: the runs of one phase, and below them the steps."""
         steps, labels = self.table.steps, self.labels.tolist()
-        first = 0
-        for index, step in enumerate(steps):
-            yield {
-                "ph": "X",
-                "name": f"step {step.step}",
-                "cat": "step",
-                "pid": 0,
-                "tid": 1,
-                "ts": step.start * 1e6,
-                "dur": step.duration * 1e6,
-            }
-            if index + 1 == len(steps) or labels[index + 1] != labels[index]:
-                begin, end = steps[first].start, step.start + step.duration
-                yield {
-                    "ph": "X",
-                    "name": f"phase {labels[index]}",
-                    "cat": "phase",
-                    "pid": 0,
-                    "tid": 0,
-                    "ts": begin * 1e6,
-                    "dur": (end - begin) * 1e6,
-                    "args": {"first_step": steps[first].step, "last_step": step.step},
-                }
-                first = index + 1
+        begins = [i for i in range(len(steps)) if i == 0 or labels[i] != labels[i - 1]]
+        for first, last in zip(begins, [*(i - 1 for i in begins[1:]), len(steps) - 1], strict=True):
+            start, end = steps[first].start, steps[last].start + steps[last].duration
+            facts = FrozenDict[float](first_step=steps[first].step, last_step=steps[last].step)
+            yield Event(f"phase {labels[first]}", "Phase Breakdown", start, end, "phase", facts)
+        for step in steps:
+            yield Event(f"step {step.step}", "Profile Breakdown", step.start, step.start + step.duration, "step")
 
     def save(self, folder: str | Path) -> tuple[Path, Path, Path]:
         """Write `phases.json`, `phases.csv` and `phases.trace.json` into `folder`; returns their paths."""
@@ -121,7 +102,7 @@ class PhaseReport:
                     writer.writerows(
                         [phase.label, place, top.name, top.time, top.count, phase.time, phase.share] for top in tops
                     )
-        write_json(trace, {"traceEvents": list(self.chrome_events())})
+        write_timeline(trace, self.events())
         return summary, table, trace
 
 

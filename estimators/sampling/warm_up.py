@@ -121,7 +121,7 @@ def warm_up(run: Iterations) -> WarmUp:
     >>> import slipstick as ss
     >>> lengths = [10, 20, 30, 20, 10, 30, 20, 10, 30, 20]
     >>> seconds = [0.5, 0.8, 0.9, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2]  # each length is slow once
-    >>> found = ss.runs.warm_up(ss.Iterations(lengths, seconds))
+    >>> found = ss.runs.warm_up(ss.runs.Iterations(lengths, seconds))
     >>> found.indices.tolist(), round(found.extra_s, 6)
     ([0, 1, 2], 1.6)
     """

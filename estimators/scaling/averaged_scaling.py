@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.sureness import ABOVE, BELOW
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.scaling.laws.marginal_likelihood import Points, ScalingPosterior, believe
-from slipstick.estimators.scaling.laws.priors import PRIORS, Priors, fitted_priors
-from slipstick.estimators.scaling.laws.scaling_laws import NAMES, WEAK, terms
+from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
+from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.scaling.laws.terms import Law, PowerTerm, SharedIssue, Term
 from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import ABOVE, BELOW, Certainty
+from slipstick.estimators.scaling.verdict import Certainty
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
@@ -27,9 +27,6 @@ DOUBTFUL = 0.5
 ROUNDING, SEEN = 1e-9, 0.005
 EITHER = (PowerTerm(), PowerTerm(-1.0))
 """Terms of either sign: what overheads count less at the fewest workers, and what they saturate by."""
-CENTRAL = 1.0 / 3.0
-"""The answer has the least expected relative error within the central third: rare low curves alone say nothing. Set by
-hand; no refit chose it."""
 MISFIT = float(np.log(1.5))
 """Half of the points farther off every law than this: nothing scales. Set by hand; no refit chose it."""
 
@@ -62,11 +59,10 @@ class AveragedScaling:
         belief, laws = self.belief, []
         # a curve's weight over how much of the prior it stands for: what the points say of it
         speaks = np.log(belief.average.weights) - belief.curves.log_prior
-        order = np.lexsort((speaks, belief.curves.law))
-        lasts = np.searchsorted(belief.curves.law[order], np.arange(len(NAMES)), side="right") - 1
         for place, name in enumerate(NAMES):
             if name in self.shares:
-                times = np.exp(belief.average.middles[order[lasts[place]]])
+                some = np.flatnonzero(belief.curves.law == place)
+                times = np.exp(belief.average.middles[some[np.argmax(speaks[some])]])
                 laws.append(AveragedLaw(name, self.shares[name], tuple(map(float, times))))
         return tuple(sorted(laws, key=lambda law: -law.share))
 
@@ -88,12 +84,6 @@ class AveragedScaling:
         return Certainty(within, low, high, reasons, misfit, held)
 
 
-@lru_cache(maxsize=1)
-def weak_priors() -> Priors:
-    """Those of weak scaling and of collectives: too few public codes say which law holds, so that all are alike."""
-    return replace(PRIORS, codes=replace(fitted_priors(), weights=FrozenDict(dict.fromkeys(WEAK, 1.0 / len(WEAK)))))
-
-
 def averaged(
     series: Series, targets: FloatArray, issue: SharedIssue | None = None, priors: Priors = PRIORS
 ) -> AveragedScaling:
@@ -104,7 +94,7 @@ def averaged(
     while ladder[-1] < targets.max():
         ladder = np.append(ladder, ladder[-1] * FARTHER)
     belief = believe(points_of(series, issue), np.concatenate([targets, ladder]) / first, priors)
-    answers = np.exp(np.maximum(belief.average.nearest, belief.average.quantiles(CENTRAL)[0]))
+    answers = np.exp(belief.average.quantiles(priors.recalibration.answer)[0])
     ahead = len(targets)
     unit = min(first, float(targets.min()))
     whole = terms(belief.shares, unit, issue, priors)

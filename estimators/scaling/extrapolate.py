@@ -12,20 +12,19 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
-from slipstick.estimators.scaling.averaged_scaling import averaged, cycles, weak_priors
+from slipstick.estimators.base.sureness import ABOVE, BELOW
+from slipstick.estimators.scaling.averaged_scaling import averaged, cycles
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
 from slipstick.estimators.scaling.laws.band_constants import ORIGINS
 from slipstick.estimators.scaling.laws.families import FAMILIES, borders
-from slipstick.estimators.scaling.laws.priors import PRIORS
+from slipstick.estimators.scaling.laws.priors import PRIORS, WEAK_PRIORS
 from slipstick.estimators.scaling.laws.repeats import error_of, noise_at, widened
 from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
 from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
 from slipstick.estimators.scaling.verdict import (
-    ABOVE,
-    BELOW,
     ENOUGH_POINTS,
     Certainty,
     Verdict,
@@ -151,7 +150,7 @@ def _averaged(
 ) -> Prediction:
     issue = cycles(machine) if kind == "strong" else None
     known = borders(machine) if machine is not None and not counts_nodes(series.parameter) else ()
-    average = averaged(series, to, issue, PRIORS if kind == "strong" else weak_priors())
+    average = averaged(series, to, issue, PRIORS if kind == "strong" else WEAK_PRIORS)
     low = high = None
     words: list[Verdict] = []
     if level is not None and len(series) < ENOUGH_POINTS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column
-from slipstick.common.formatting import ends_shown, shown
+from slipstick.common.formatting import ends_shown, shares_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import save_picture
 from slipstick.estimators.scaling.laws.families import NEGLIGIBLE
@@ -104,8 +104,9 @@ class Prediction(Answer):
     @cached_property
     def formula(self) -> Formula:
         """The law as a formula of the parameter, in seconds."""
-        named = ", ".join(f"{name} {share:.0%}" for name, share in sorted(self.shares.items(), key=lambda s: -s[1]))
-        return self.law.formula(self.series.parameter, f"fitted to {len(self.series)} points: {named}")
+        return self.law.formula(
+            self.series.parameter, f"fitted to {len(self.series)} points: {shares_shown(self.shares)}"
+        )
 
     @property
     def change_points(self) -> tuple[float, ...]:

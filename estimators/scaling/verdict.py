@@ -1,4 +1,4 @@
-"""How sure an answer is: the probability that it is within 20 %, and one word for it.
+"""How sure an extrapolation is (`sureness`), and why.
 
 The probability comes from laws, parameters and noise together. It is of the time that runs settle at, not of one run.
 """
@@ -7,30 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from slipstick.estimators.base.sureness import Word, sureness, word_of
 from slipstick.estimators.scaling.extrapolation_band import beyond
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
-Word = Literal["trust", "wide", "do not extrapolate"]
 ENOUGH_POINTS = 4
-NEAR = 0.20
-"""Relative error that the probability is about."""
-SURE = 0.80
-"""Probability of being that near from which on an answer is trusted: the level of bands."""
 UNCONFIRMED = 0.5
 """Most that is sure across a border that no measurement crossed: even odds, for nothing measured says whether the law
 goes on there. Set by hand; the scoring board, which names no machine, cannot see it."""
 FARTHEST = 16.0
 """Ratio to the last value up to which codes and series that were left out confirmed the probabilities."""
-BELOW, ABOVE = float(-np.log(1.0 + NEAR)), float(-np.log(1.0 - NEAR))
-"""ln(truth / answer) at which the relative error of the answer is `NEAR`."""
-HOPELESS = (ABOVE - BELOW) / float(np.log(10.0))
-"""Probability of being that near below which nothing should be extrapolated, 18 %: that of a band that spans a factor
-of ten, where every ratio is as likely. It follows from `NEAR`; no score chose it."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +51,10 @@ class Certainty:
     held: float = 1.0
 
 
-def word_of(probability: float) -> Word:
-    """The word of a probability of being within 20 %, as it is printed: one percentage never has two words."""
-    stated = round(probability, 2)
-    return "trust" if stated >= SURE else "wide" if stated >= HOPELESS else "do not extrapolate"
-
-
 def too_few(points: int) -> Verdict:
     """The verdict of a series too short for a band."""
     reason = f"too few points: {points}, want at least {ENOUGH_POINTS} to try an extrapolation on what is known"
-    return Verdict("do not extrapolate", reason)
-
-
-def sureness(within: float) -> str:
-    """The probability for people: "within 20 %: 84 % sure"."""
-    return f"within {NEAR:.0%}: {within:.0%} sure".replace("%", " %")
+    return Verdict("do not trust", reason)
 
 
 def verdicts(
@@ -97,7 +76,7 @@ def verdicts(
         if not (np.isfinite(value[i]) and np.isfinite(width) and np.isfinite(within)):
             # a comparison with nan is false, so it would pass every limit below
             reason = f"no finite answer: {value[i]:g} s, 80 % band {certainty.low[i]:g} .. {certainty.high[i]:g} s"
-            result.append(Verdict("do not extrapolate", reason))
+            result.append(Verdict("do not trust", reason))
             continue
         ratio, under = float(ratios[i]), target < series.x[0]
         crossed = [border for border in known_borders if series.x[-1] <= border < target]

@@ -1,22 +1,23 @@
 """Asynchronous dispatch: the host issues operations one by one, the device runs them stream by stream.
 
 An operation starts when the host has issued it, its stream is free, and what it depends on is done. As a max-plus
-recurrence (`AsynchronousDispatch`), and as a SimPy simulation where streams that run side by side share the memory's
-bandwidth (`ContendedDispatch`). What issuing costs is in the machine's runtime record: eager issues every operation,
-compiled every fused one, graph replay all of them at once.
+recurrence; `simulation/contended_dispatch.py` simulates streams that share the memory's bandwidth. What issuing costs
+is in the machine's runtime record: eager issues every operation, compiled every fused one, graph replay all of them at
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import Event
+from slipstick.common.timeline import Event
+from slipstick.estimators.base.estimate import TRACED
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
@@ -24,12 +25,6 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
-
-if TYPE_CHECKING:
-    import simpy
-
-TRACED = 2_000
-"""Operations in the trace of an answer; larger graphs carry none."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +97,10 @@ class AsynchronousDispatch(Schedule):
     def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
         """See `Schedule.combine`; metrics: device_busy, host_busy and gap shares of the span."""
         plan = dispatched(workload, machine, self.issue, self.begin)
-        service = _service(workload, plan, times)
+        service = service_times(workload, plan, times)
         done = _completion(plan, service)
         share, notes = device_memory(workload, machine, run)
-        outcome = _outcome(plan, service, done, "dispatch: max-plus recurrence")
+        outcome = outcome_of(plan, service, done, "dispatch: max-plus recurrence")
         metrics = outcome.metrics if share is None else FrozenDict({**outcome.metrics, "memory_share": share})
         return replace(outcome, metrics=metrics, assumptions=notes)
 
@@ -131,116 +126,14 @@ def _completion(plan: Dispatched, service: FloatArray) -> FloatArray:
     return np.asarray(PrecedenceGraph.from_edges(len(nodes), edges).completion(nodes)[1::2])
 
 
-@dataclass(frozen=True)
-class ContendedDispatch(Schedule):
-    """The same by simulation, with streams that share the main memory's bandwidth while they run side by side.
-
-    An operation alone needs its bytes over its time; where the sum of all that run exceeds the bandwidth, each is
-    slowed by the excess (processor sharing).
-    """
-
-    def combine(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> Outcome:
-        """See `Schedule.combine`."""
-        plan = dispatched(workload, machine)
-        service = _service(workload, plan, times)
-        bandwidth = machine.bandwidth(machine.main_memory)
-        moved = np.array([float(op.cost.bytes_moved) * float(op.times) for op in plan.operations])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            demand = np.where(service > 0, np.minimum(moved / np.maximum(service, 1e-30) / bandwidth, 1.0), 0.0)
-        done = _simulate(plan, service, demand)
-        return _outcome(plan, service, done, "dispatch: simulated, streams share the bandwidth")
-
-
-def _simulate(plan: Dispatched, service: FloatArray, demand: FloatArray) -> FloatArray:
-    """Completion of every operation, by SimPy: one process for the host, one a stream, and a shared device."""
-    import simpy
-
-    env = simpy.Environment()
-    count = len(plan.operations)
-    before: list[list[int]] = [[] for _ in range(count)]
-    for first, second in plan.edges.tolist():
-        before[second].append(first)
-    issued = [env.event() for _ in range(count)]
-    finished = [env.event() for _ in range(count)]
-    done = np.zeros(count)
-    device = _SharedDevice(env)
-
-    def host() -> Generator[Any, Any, None]:
-        for i in range(count):
-            if plan.issue[i]:
-                yield env.timeout(float(plan.issue[i]))
-            issued[i].succeed()
-            if plan.waits[i]:
-                yield finished[i]
-
-    def stream(indices: list[int]) -> Generator[Any, Any, None]:
-        for i in indices:
-            yield issued[i]
-            for j in before[i]:
-                if not finished[j].processed:
-                    yield finished[j]
-            yield device.run(float(service[i]), float(demand[i]))
-            done[i] = env.now
-            finished[i].succeed()
-
-    env.process(host())
-    for number in sorted(set(plan.streams.tolist())):
-        env.process(stream(np.flatnonzero(plan.streams == number).tolist()))
-    env.run()
-    return done
-
-
-class _SharedDevice:
-    """Work in progress that slows down together where the demands for bandwidth add up to more than there is."""
-
-    def __init__(self, env: simpy.Environment) -> None:
-        self.env = env
-        self.work: dict[int, list[Any]] = {}  # number -> [seconds left alone, demand, event]
-        self.since = 0.0
-        self.number = 0
-        self.turn = 0
-
-    def run(self, seconds: float, demand: float) -> simpy.Event:
-        """An event that comes when `seconds` of work are done."""
-        self._advance()
-        event = self.env.event()
-        self.number += 1
-        self.work[self.number] = [seconds, demand, event]
-        self._plan()
-        return event
-
-    def _speed(self) -> float:
-        return 1.0 / max(1.0, sum(float(entry[1]) for entry in self.work.values()))
-
-    def _advance(self) -> None:
-        passed = (self.env.now - self.since) * self._speed()
-        for entry in self.work.values():
-            entry[0] -= passed
-        self.since = self.env.now
-
-    def _plan(self) -> None:
-        self.turn += 1
-        if self.work:
-            nearest = min(entry[0] for entry in self.work.values())
-            self.env.process(self._finish(max(0.0, nearest) / self._speed(), self.turn))
-
-    def _finish(self, delay: float, turn: int) -> Generator[Any, Any, None]:
-        yield self.env.timeout(delay)
-        if turn != self.turn:
-            return
-        self._advance()
-        least = min(entry[0] for entry in self.work.values())
-        for number in [n for n, entry in self.work.items() if entry[0] <= least + 1e-15]:
-            self.work.pop(number)[2].succeed()
-        self._plan()
-
-
-def _service(workload: Workload, plan: Dispatched, times: FloatArray) -> FloatArray:
+def service_times(workload: Workload, plan: Dispatched, times: FloatArray) -> FloatArray:
+    """Seconds of each operation, all its executions together, in issue order."""
     seconds = {op.name: float(time) * float(op.times) for op, time in zip(workload, times, strict=True)}
     return np.array([seconds[op.name] for op in plan.operations])
 
 
-def _outcome(plan: Dispatched, service: FloatArray, done: FloatArray, rule: str) -> Outcome:
+def outcome_of(plan: Dispatched, service: FloatArray, done: FloatArray, rule: str) -> Outcome:
+    """The outcome (seconds, shares of the span, trace) of operations that take `service` and end at `done`."""
     host = float(plan.issue.sum())
     span = max(float(done.max(initial=0.0)), host)
     order = np.argsort(done - service)

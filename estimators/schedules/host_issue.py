@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 
 from slipstick.common.expressions import symbol
-from slipstick.common.formatting import shown
+from slipstick.common.formatting import share_shown, shown
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
@@ -88,7 +88,7 @@ class HostIssue(FormulaSchedule):
         pace, host = self.pace(workload, machine), self.host_seconds(workload, machine)
         if bound and pace:
             fused = " of the graph before fusion" if any(issues(op) > 1 for op in workload.distinct.operations) else ""
-            busy = f"the device is {device / time:.0%} busy"
+            busy = f"the device is {share_shown(device / time)} busy"
             each = f"the host issues {pace[0]:,.0f} operations{fused} in {shown(pace[1], 's')} each: {busy}"
             notes = (each, f"hosts differ by 4 x: a step on yours / {pace[0]:,.0f} is estimator.schedule.issue")
         # kernels run one after the other: each adds its own time, and what the host takes beyond them is waiting

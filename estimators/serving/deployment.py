@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import format_quantity
+from slipstick.common.formatting import format_quantity, share_shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, omitted_conditions
-from slipstick.estimators.engine_steps.engines import ServingFit, cache_for, engine_condition
+from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
     names_server,
     server_on,
     serving_fit,
-    unseen_machine,
+    step_conditions,
 )
 from slipstick.estimators.engine_steps.kv_transfer import KvTransfer
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured
@@ -249,24 +249,21 @@ class Deployment:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The engine with its release, how weights and the cache are stored."""
-        named = Condition("engine", self.runs_under, "given" if self.engine else "file")
+        """The engine with its release, how weights and the cache are stored, and what makes the band wider."""
         kind, why = self.cache
         usual = self.memory_share == MEMORY_SHARE
-
-        def seconds(groups: Mapping[str, str]) -> float:
-            step = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
-            return float(step.seconds(TYPICAL))
-
+        named = Condition("engine", self.runs_under, "given" if self.engine else "file")
+        known = self.fitted, self.sum_of(TYPICAL), self.groups
+        engine, *rest = step_conditions(*known, named, self.machine, self.model.omitted)
         return (
-            engine_condition(self.fitted, self.groups, named, seconds),
+            engine,
             Condition("dtype", self.stored, "file" if self.stored == self.model.weights else "given"),
             Condition("cache_dtype", kind, "default" if self.cache_type == AUTO else "given", why),
             Condition(
                 "run.memory_share", f"{self.memory_share:g}",
-                *(("default", "vLLM's gpu_memory_utilization") if usual else ("given", "")),
+                *(("default", "vLLM's gpu_memory_utilization") if usual else ("given", "bounds the cache alone")),
             ),
-            *omitted_conditions(self.model.omitted),
+            *rest,
         )  # fmt: skip
 
     def assumptions(self) -> tuple[str, ...]:
@@ -291,14 +288,14 @@ class Deployment:
         layout = self.prefill.layout
         reading = f"{_counted(layout.replicas, 'prefill worker')} of {replace(layout, replicas=1).text()}"
         decoding = _counted(self.layout.replicas, "decode worker")
-        return (f"{reading} beside {decoding}", self.kv_transfer.text())
+        return (f"{reading} beside {decoding}", self.kv_transfer.text(), APART)
 
     @property
     def guessed(self) -> str:
         """What is taken for granted of speculative decoding."""
         if self.guesses is None:
             return "speculative decoding off"
-        kept, made = f"{self.guesses.acceptance:.0%} of them kept", f"{self.guesses.kept:.3g} tokens a step"
+        kept, made = f"{share_shown(self.guesses.acceptance)} of them kept", f"{self.guesses.kept:.3g} tokens a step"
         checked = "a published share meets gains of 42 public pairs within 13 %; no public row states its own"
         return f"{self.guesses.tokens} tokens guessed ahead, {kept}: {made} ({checked})"
 
@@ -307,11 +304,10 @@ class Deployment:
         plain = self.step.scaled(factor).seconds
         return plain if self.guesses is None else self.guesses.seconds(plain)
 
-    def remarks(self) -> tuple[str, ...]:
-        """Where the question leaves the measured runs: a line for each way."""
-        line = unseen_machine(self.machine, self.groups, self.fitted)
-        contradictions = dict.fromkeys(one.doubt for one in self.known if one.doubt)
-        return (*contradictions, *((line,) if line else ()), *((APART,) if self.prefill else ()))
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What in measured runs of one's own contradicts itself: a line each."""
+        return tuple(dict.fromkeys(one.doubt for one in self.known if one.doubt))
 
 
 def _counted(number: int, what: str) -> str:

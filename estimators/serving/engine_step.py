@@ -19,19 +19,19 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, omitted_conditions
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.engine_steps.engines import ServingFit, engine_condition
+from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.fitted_steps import (
     groups_on,
     is_llama_cpp,
     local_fit,
     local_groups_on,
     serving_fit,
-    unseen_machine,
+    step_conditions,
 )
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
 from slipstick.estimators.engine_steps.llama_cpp_step import (
@@ -231,12 +231,10 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
 
 @dataclass(frozen=True)
 class ServingAnswer:
-    """An estimator of steps of one model on one machine, where its band is wider than usual, a line each, and the
-    engine that it takes."""
+    """An estimator of steps of one model on one machine, the engine that it takes, and what its band depends on."""
 
     estimator: Calibration
     engine: str
-    remarks: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
@@ -278,24 +276,11 @@ def served_step(
     fitted = known or serving_fit()
     device = Device.of(machine, step.compute, 1)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)
-
-    def seconds(groups: Mapping[str, str]) -> float:
-        parts = step_parts(step.amounts, step.sequences, device, step.counts(device), fitted.parameters(groups))
-        return float(parts.seconds)
-
     made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
-    line = unseen_machine(machine, groups, fitted)
     left_out = omitted_of(workload)
     half = math.hypot(fitted.half_width(row, groups), *(math.log(factor) for _, factor in left_out))
-    return ServingAnswer(
-        _banded(made, half, "measured serving rows"),
-        engine,
-        (line,) if line else (),
-        (
-            engine_condition(fitted, groups, Condition("engine", engine, "file"), seconds),
-            *omitted_conditions(left_out),
-        ),
-    )
+    conditions = step_conditions(fitted, row, groups, Condition("engine", engine, "file"), machine, left_out)
+    return ServingAnswer(_banded(made, half, "measured serving rows"), engine, conditions)
 
 
 def _local(
@@ -307,10 +292,9 @@ def _local(
     work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
     prompts = step.sequences == 0
     phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
-    half = math.hypot(phase.half_width(one, groups), *(math.log(factor) for _, factor in left_out))
     made = ComposedEstimator(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
-    known = omitted_conditions(left_out)
-    return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine, conditions=known)
+    half, known = phase.widened(one, groups, left_out)
+    return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine, known)
 
 
 def _banded(made: ComposedEstimator, half: float, source: str) -> Calibration:

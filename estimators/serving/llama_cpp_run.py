@@ -11,6 +11,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, format_quantity, shown
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import Condition, conditions_lines
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
@@ -64,15 +65,6 @@ class Local(Answer):
     def backend(self) -> str:
         """Of llama.cpp."""
         return backend_of(self.machine.family)
-
-    @property
-    def unmeasured(self) -> str:
-        """What of this backend no measured row says, in brackets; "" where rows of both phases were fitted."""
-        phases = {"generation": self.law.generating, "prompts": self.law.prompting}
-        missing = [name for name, phase in phases.items() if not phase.measured(self.backend)]
-        if not missing:
-            return ""
-        return f" (no measured row of {' and '.join(missing)} on this backend: expected figures, a wide band)"
 
     def groups(self, stored: str) -> dict[str, str]:
         """By what the fitted numbers vary."""
@@ -151,7 +143,16 @@ class Local(Answer):
     @property
     def half_width(self) -> float:
         """Half of the 80 % band of log time of a new token: wider the less of the machine was measured."""
-        return math.hypot(self.law.generating.half_width(self.work, self.groups(self.stored)), self.model.unmeasured)
+        return self._widened[0]
+
+    @cached_property
+    def _widened(self) -> tuple[float, tuple[Condition, ...]]:
+        return self.law.generating.widened(self.work, self.groups(self.stored), self.model.omitted)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What makes the band of a new token wider; with a run of one's own it is about that."""
+        return self._widened[1]
 
     @property
     def prompt_half_width(self) -> float:
@@ -256,7 +257,7 @@ class Local(Answer):
         held = beyond_rated(self.machine)
         if not held and self._seconds > self._at(at_rated_cap(self.machine)):
             held = f"the power cap of {self.machine.power.cap:g} W holds the clock ({LAW})"
-        known = f"llama.cpp on {self.backend}{self.unmeasured}, one sequence, weights {self.stored}{anchored}"
+        known = f"llama.cpp on {self.backend}, one sequence, weights {self.stored}{anchored}"
         return (known, *filter(None, [held, self.model.stands_for]))
 
     @property
@@ -274,7 +275,7 @@ class Local(Answer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was taken for granted."""
-        return ("assuming: " + "; ".join(self.assumptions),)
+        return (*conditions_lines(self.conditions), "assuming: " + "; ".join(self.assumptions))
 
     def estimate(self) -> Estimate:
         """The same as an answer of an estimator: the time is that of a request, the answer begins with tokens/s."""
@@ -293,6 +294,7 @@ class Local(Answer):
             name="latency",
             head="output",
             band=(low, high),
+            conditions=self.conditions,
         )
 
 

@@ -327,7 +327,7 @@ def answer_of(run: Serving) -> Estimate:
         head="output",
         band=(low, high),
         devices=run.deployment.devices,
-        doubts=run.deployment.remarks(),
+        doubts=run.deployment.contradictions,
         conditions=run.deployment.conditions,
     )
 

@@ -19,8 +19,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.frames import write_csv
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
-from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on
 from slipstick.estimators.base.estimate import quantile as quantile_of
+from slipstick.estimators.base.sureness import sure_row, verdict_text, within_near
 from slipstick.estimators.engine_steps.first_token import FirstParts
 from slipstick.estimators.engine_steps.measured_steps import FIRST_REPEATS, STEP_REPEATS, ServerStep, left_by_runs
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
@@ -348,11 +349,11 @@ class Serving(Answer):
         devices, summary = self.deployment.devices, self.summary()
         rate, low, high = self.rate_band
         each = f"{rate / devices:,.0f} a device, {summary['output_tokens_per_s_per_user']:,.1f} a user"
-        stream = self.traffic.rate is not None
+        sure, stream = verdict_text(within_near(rate, low, high)), self.traffic.rate is not None
         until = f" until the last of {len(self.served.last):,} is answered" if stream else ""
         return (
             f"{self.deployment.model.name} on {devices} x {self.deployment.machine.name}: {self.traffic.text()}",
-            f"output: {rate:,.0f} tokens/s (80 %: {low:,.0f} .. {high:,.0f}), {each}; "
+            f"output: {rate:,.0f} tokens/s (80 %: {low:,.0f} .. {high:,.0f}){sure}, {each}; "
             f"{summary['requests_per_s']:.3g} requests/s{until}",
             *(one.text() for one in self.not_used),
         )
@@ -360,21 +361,23 @@ class Serving(Answer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was taken for granted."""
-        return (conditions_line(self.conditions), "assuming: " + "; ".join(self.deployment.assumptions()))
+        return (*conditions_lines(self.conditions), "assuming: " + "; ".join(self.deployment.assumptions()))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """What is given, then what the deployment takes."""
-        return (*self.given, *self.deployment.conditions)
+        named = {one.name for one in self.given}
+        return (*self.given, *(one for one in self.deployment.conditions if one.name not in named))
 
     @property
-    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """Conditions, and what was given and not used."""
         return depends_on(self.conditions, self.not_used)
 
     def document(self) -> list[dict[str, Any]]:
         """The figures of the whole, what bounds it, and all measures."""
         more = {
+            **sure_row(within_near(*self.rate_band)),
             "assumptions": list(self.deployment.assumptions()),
             "traffic": self.traffic.text(),
             "bounds": self.bounds,

@@ -19,6 +19,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares
+from slipstick.estimators.fitting.whole_numbers import Whole, search_whole
 from slipstick.estimators.simulation.simulated_quantities import Adjustable, MeasuredFigures, SimulatedFit
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
@@ -42,10 +43,10 @@ WORTH = 4.0
 """Figures that the expectation that a simulation is right is worth, where errors are widened by what it misses."""
 POINTS = 40
 """Simulated points for each parameter that are expected, for a progress bar."""
-MOST_TRIED = 60
-"""Values of whole numbers that are tried."""
 
 Progress: TypeAlias = Callable[[int, int], None]
+Tried: TypeAlias = tuple[float, Fit | None, FloatArray]
+"""Minus twice the log likelihood at some whole numbers, the fit of the real parameters, and the residuals."""
 
 
 def fit_simulated(
@@ -97,17 +98,20 @@ class _SimulatedFitting:
         start = np.array([one.start for one in self.real])
         formula = self.by_formula(start, whole)
         begin = np.array([formula[one.name] for one in self.real])
-        tried: dict[tuple[float, ...], tuple[float, Fit | None, FloatArray]] = {}
-        best = tuple(whole.values())
-        tried[best] = self.at(self.begun(self.screened([begin, start], whole), whole), whole)
-        if self.counted:
-            best = self.searched(best, tried)
+        first = self.begun(self.screened([begin, start], whole), whole)
+
+        def at(values: Whole, near: Tried | None) -> Tried:
+            known = near and near[1]
+            return self.at(first if near is None else np.array(known.values if known else ()), self.whole_of(values))
+
+        ends = [one.low for one in self.counted], [one.high for one in self.counted]
+        best, tried = search_whole(tuple(whole.values()), *ends, at, lambda one: one[0])
         _, fit, residuals = tried[best]
         return self.made(best, tried, fit, residuals, formula)
 
     def at(
         self, begin: FloatArray, whole: Mapping[str, float], rounds: Sequence[tuple[float, float]] = ROUNDS
-    ) -> tuple[float, Fit | None, FloatArray]:
+    ) -> Tried:
         """Minus twice the log likelihood, the fit of the real parameters, and the residuals."""
         if not self.real:
             roots, logdet = self.roots(begin, whole)
@@ -128,31 +132,6 @@ class _SimulatedFitting:
             raise InputError("no parameter to fit")
         left = np.array(fit.residuals)
         return float(left @ left) + logdet, fit, left
-
-    def searched(
-        self, best: tuple[float, ...], tried: dict[tuple[float, ...], tuple[float, Fit | None, FloatArray]]
-    ) -> tuple[float, ...]:
-        """The most likely whole numbers: neighbours, halves and doubles of the best until none is better."""
-        while len(tried) < MOST_TRIED:
-            near = [tried[best][1]]
-            begin = np.array(near[0].values) if near[0] is not None else np.zeros(0)
-            for other in self.neighbours(best):
-                if other not in tried and len(tried) < MOST_TRIED:
-                    tried[other] = self.at(begin, self.whole_of(other))
-            better = min(tried, key=lambda key: tried[key][0])
-            if better == best:
-                break
-            best = better
-        return best
-
-    def neighbours(self, at: tuple[float, ...]) -> list[tuple[float, ...]]:
-        result = []
-        for place, one in enumerate(self.counted):
-            value = at[place]
-            for other in (value - 1, value + 1, round(value / 2), value * 2):
-                if one.low <= other <= one.high and other != value:
-                    result.append((*at[:place], float(other), *at[place + 1 :]))
-        return result
 
     def whole_of(self, values: Sequence[float]) -> dict[str, float]:
         return {one.name: value for one, value in zip(self.counted, values, strict=True)}
@@ -267,8 +246,8 @@ class _SimulatedFitting:
 
     def made(
         self,
-        best: tuple[float, ...],
-        tried: Mapping[tuple[float, ...], tuple[float, Fit | None, FloatArray]],
+        best: Whole,
+        tried: Mapping[Whole, Tried],
         fit: Fit | None,
         residuals: FloatArray,
         formula: Mapping[str, float],

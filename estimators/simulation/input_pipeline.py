@@ -10,6 +10,7 @@ no order, for which there is no recurrence.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes, tandem
 from slipstick.estimators.simulation.stage import Stage
 
@@ -95,6 +98,9 @@ class Pipeline:
             raise InputError(
                 f"stages {', '.join(shared)} share a resource: there is no recurrence for contention, use simulate()"
             )
+        processes = [stage.name for stage in self.stages if stage.process is not None]
+        if processes:
+            raise InputError(f"stages {', '.join(processes)} are processes: there is no recurrence, use simulate()")
         free = [stage.name for stage in self.stages if stage.order == "free" and stage.workers > 1]
         if free:
             raise InputError(f"stages {', '.join(free)} keep no order: there is no recurrence, use simulate()")
@@ -113,7 +119,7 @@ class Pipeline:
         """Times of `steps` steps by event simulation (SimPy); shared resources are granted first come, first served."""
         from slipstick.estimators.simulation.stage_network import Network
 
-        network = Network([self.stages], [self.draws(steps, seed)], self.resources)
+        network = Network([self.stages], [self.draws(steps, seed)], self.resources, seed=(seed,))
         return PipelineRun(self, steps, network.run()[0])
 
 
@@ -170,34 +176,19 @@ class PipelineRun:
         shares = self.shares()
         return max(shares, key=lambda name: shares[name]["busy"])
 
-    def chrome_events(self) -> Iterator[dict[str, Any]]:
-        """The run as events of the Trace Event Format (Chrome, Perfetto): one process a stage, one thread a worker."""
+    def events(self, until: float = math.inf) -> Iterator[Event]:
+        """The run as a timeline of what began before `until` seconds: a process a stage, a thread a worker."""
         for position, stage in enumerate(self.pipeline.stages):
-            yield {"ph": "M", "name": "process_name", "pid": position, "args": {"name": stage.name}}
             started, finished, departed = (
                 kind[position] for kind in (self.times.started, self.times.finished, self.times.departed)
             )
             workers = _workers(started, departed, stage.workers)
-            for output in np.flatnonzero(np.isfinite(finished)).tolist():
-                common = {"ph": "X", "pid": position, "tid": workers[output]}
-                begin, end, left = started[output] * 1e6, finished[output] * 1e6, departed[output] * 1e6
-                yield {
-                    **common,
-                    "name": stage.name,
-                    "cat": "service",
-                    "ts": begin,
-                    "dur": end - begin,
-                    "args": {"output": output},
-                }
-                if left > end:
-                    yield {
-                        **common,
-                        "name": "blocked",
-                        "cat": "wait",
-                        "ts": end,
-                        "dur": left - end,
-                        "args": {"output": output},
-                    }
+            for output in np.flatnonzero(np.isfinite(finished) & (started <= until)).tolist():
+                lane, facts = f"{stage.name}/worker {workers[output]}", FrozenDict[float](output=output)
+                begin, end, left = float(started[output]), float(finished[output]), float(departed[output])
+                yield Event(stage.name, lane, begin, end, "service", facts)
+                if end < left and end <= until:
+                    yield Event("blocked", lane, end, left, "wait", facts)
 
 
 def _workers(started: Floats, departed: Floats, count: int) -> list[int]:

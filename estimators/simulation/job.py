@@ -19,7 +19,7 @@ MOST_SERVICES = 20_000_000
 """Services of one simulated run: about a minute."""
 MOST_ATTEMPTS = 2_000
 TOGETHER = 4
-"""A service that the copies of a job start together costs so many others."""
+"""A service that the copies of a job start together, or that is a user's process, costs so many others."""
 INPUTS = 10
 """Inputs that the first stage gathers at once are kept in the memory of one service."""
 COPY, STAGE = 60, 40
@@ -67,6 +67,12 @@ class Job:
                         f"job {self.name!r}, stage {stage.name!r}: customers that go round need gather 1 and no limit "
                         "to the buffer (buffer: null)"
                     )
+        for stage in self.pipeline.stages:
+            if self.copies > 1 and stage.together and stage.resource is not None:
+                raise InputError(
+                    f"job {self.name!r}, stage {stage.name!r}: {self.copies} copies that start together cannot take "
+                    f"turns at the resource {stage.resource!r}: give one of the two"
+                )
         services = self.services()
         if services > MOST_SERVICES:
             raise InputError(
@@ -77,7 +83,9 @@ class Job:
     def services(self, steps: int | None = None) -> int:
         """What a run of so many steps (all if None) costs: services, and all else as what it costs in services."""
         stages, counts = self.pipeline.stages, self.outputs(steps)
-        weights = [TOGETHER if stage.together and self.copies > 1 else 1 for stage in stages]
+        weights = [
+            TOGETHER if stage.process is not None or (stage.together and self.copies > 1) else 1 for stage in stages
+        ]
         once = sum(count * weight for count, weight in zip(counts, weights, strict=True))
         once += counts[0] * (stages[0].gather - 1) // INPUTS  # what other stages gather are outputs of those before
         return once + (self.copies - 1) * max(once, COPY + STAGE * len(stages))
@@ -90,13 +98,17 @@ class Job:
         return self.pipeline.items_for(steps)
 
     def ideal(self) -> float:
-        """Seconds by formula: nothing varies, nothing waits but for the slowest stage or resource.
+        """Seconds by formula: nothing waits but for the slowest stage or resource, and copies for the slowest of them.
 
-        Steps at the slowest stage's or resource's pace (for a population: at least a round of all stages over its
-        customers), the first step's way through the stages, checkpoints, and the mean cost of failures (Daly 2006).
+        Copies that wait for each other take the expected longest of their times (`Stage.longest`): of the stage that
+        starts together, and of every stage where one step goes round at a time. Else nothing varies. Steps at the
+        slowest stage's or resource's pace (for a population: at least a round of all stages over its customers), the
+        first step's way through the stages, checkpoints, and the mean cost of failures (Daly 2006).
         """
         stages, outputs = self.pipeline.stages, self.pipeline.items_for(1)
-        busy = [stage.mean * count for stage, count in zip(stages, outputs, strict=True)]
+        meet = self.copies > 1 and self.population == 1 and any(stage.together for stage in stages)
+        mean = [stage.longest(self.copies) if meet or stage.together else stage.mean for stage in stages]
+        busy = [seconds * count for seconds, count in zip(mean, outputs, strict=True)]
         paces = [work / stage.workers for work, stage in zip(busy, stages, strict=True)]
         for name, capacity in self.pipeline.resources.items():
             used = sum(work for work, stage in zip(busy, stages, strict=True) if stage.resource == name)
@@ -142,7 +154,7 @@ class Job:
             generator = np.random.default_rng([seed, 1 + len(attempts)])
             service = self._service(rows, self.steps - done, done, generator)
             until = float(generator.exponential(self.failures.between / self.copies)) if self.failures else None
-            network = Network(rows, service, self.pipeline.resources, self.population)
+            network = Network(rows, service, self.pipeline.resources, self.population, (seed, len(attempts)))
             runs = tuple(
                 PipelineRun(replace(self.pipeline, stages=tuple(row)), self.steps - done, times)
                 for row, times in zip(rows, network.run(until), strict=True)

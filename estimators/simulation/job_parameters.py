@@ -10,7 +10,7 @@ from typing import Any
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.stage import LEAST_VARIATION, MOST, Stage
-from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.estimators.symbolic.parameters import Parameter, parameters, with_parameters
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def job_numbers(job: Job) -> dict[str, JobNumber]:
         for name, meaning in COUNTS.items():
             if getattr(stage, name) is not None:
                 result[f"{stage.name}.{name}"] = _count(getattr(stage, name), meaning)
+        for name, (value, note) in parameters(stage.process).items():
+            result[f"{stage.name}.{name}"] = JobNumber(value, note, 1.0 if note.whole else 1e-6, note.whole)
     for name, capacity in job.pipeline.resources.items():
         result[f"resources.{name}"] = _count(capacity, "units that stages share")
     result["copies"] = _count(job.copies, "rows of the same stages")
@@ -89,7 +91,7 @@ def with_numbers(job: Job, values: Mapping[str, float]) -> Job:
         if name not in known:
             raise unknown_name(f"number of job {job.name!r}", f"job.{name}", [f"job.{one}" for one in known])
         known[name].note.check(f"job.{name}", value)
-        head, _, field = name.rpartition(".")
+        head, _, field = name.partition(".") if "." in name else ("", "", name)
         changes.setdefault(head, {})[field] = round(value) if known[name].whole else float(value)
     stages = tuple(_stage(stage, changes.get(stage.name, {})) for stage in job.pipeline.stages)
     resources = {**job.pipeline.resources, **changes.get("resources", {})}
@@ -108,7 +110,10 @@ def _count(value: int, meaning: str) -> JobNumber:
 def _stage(stage: Stage, changes: Mapping[str, Any]) -> Stage:
     if not changes:
         return stage
-    changed = dict(changes)
+    of_process = {name: value for name, value in changes.items() if name in parameters(stage.process)}
+    changed = {name: value for name, value in changes.items() if name not in of_process}
+    if of_process:
+        changed["process"] = with_parameters(stage.process, of_process)
     if "service" in changed:
         mean = sum(stage.times) / len(stage.times)
         factor = changed["service"] / mean if mean > 0 else math.inf

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import PipelineRun
 
@@ -107,26 +107,16 @@ class JobRun:
             result["lost"] = self.lost / self.time
         return result
 
-    def chrome_events(self) -> Iterator[dict[str, Any]]:
-        """The run as events of the Trace Event Format (Chrome, Perfetto): a copy's stage a process."""
+    def events(self) -> Iterator[Event]:
+        """The run as a timeline: a copy's stage a process, a worker a thread, and failures where there were any."""
         for number, attempt in enumerate(self.attempts):
             for copy, run in enumerate(attempt.runs):
-                stages = len(run.pipeline.stages)
-                for event in run.chrome_events():
-                    moved = {**event, "pid": copy * stages + event["pid"]}
-                    if event["ph"] == "M":
-                        if number:
-                            continue
-                        if len(attempt.runs) > 1:
-                            moved["args"] = {"name": f"{event['args']['name']}, copy {copy}"}
-                    else:
-                        if event["ts"] > attempt.lasted * 1e6:
-                            continue
-                        moved["ts"] = event["ts"] + attempt.began * 1e6
-                    yield moved
+                for one in run.events(attempt.lasted):
+                    lane = one.lane.replace("/", f", copy {copy}/") if len(attempt.runs) > 1 else one.lane
+                    yield replace(one, lane=lane, start=one.start + attempt.began, end=one.end + attempt.began)
             if number < len(self.attempts) - 1:
-                at = (attempt.began + attempt.lasted) * 1e6
-                yield {"ph": "i", "s": "g", "name": "failure", "cat": "failure", "pid": 0, "tid": 0, "ts": at}
+                at = attempt.began + attempt.lasted
+                yield Event("failure", "failures", at, at, "failure")
 
 
 def _seconds(run: PipelineRun, place: int, until: float) -> tuple[float, float]:

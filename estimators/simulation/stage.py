@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.max_plus import Floats
 
+if TYPE_CHECKING:
+    import simpy
+
 Distribution: TypeAlias = Literal["log-normal", "exponential", "gamma"]
 Order: TypeAlias = Literal["kept", "free"]
+DRAWN = 100_000
+"""Outputs of which the expected longest is made: 10 ms."""
 LEAST_VARIATION = 1e-6
 """Less is none: a gamma distribution has one over its square as a parameter."""
 MOST = {"variation": 100.0, "uneven": 100.0, "scatter": 10.0, "slow_factor": 1e6}
 """Beyond these the mean of any number of runs is decided by one of them, and 1e200 is no number when squared."""
+
+
+@runtime_checkable
+class Process(Protocol):
+    """Your own way of working on an output, as a SimPy process: what fails, warms up or takes a resource of its own.
+
+    A frozen dataclass with this method; its plain numbers are numbers of the job, ``job.STAGE.NAME``.
+    """
+
+    def work(
+        self, env: simpy.Environment, seconds: float, random: np.random.Generator
+    ) -> Generator[simpy.Event, Any, Any]:
+        """Work on one output, which is done when this ends.
+
+        Parameters
+        ----------
+        env
+            The clock of the run: ``yield env.timeout(seconds)``.
+        seconds
+            That the stage's service and variation give this output.
+        random
+            Drawn from the run's seed, for this stage alone.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -35,6 +65,7 @@ class Stage:
     `together`: the copies of a job start each output together and end it together (a collective).
     `slow_share`, `slow_factor`: share of outputs that take so many times as long (a slow file, a straggler).
     `uneven`: coefficient of variation between copies, drawn once a run: some are slower throughout.
+    `process`: what works on an output in place of a wait of its seconds.
     `scatter`: standard deviation of the log of the mean, drawn once a run for all copies: how sure the mean itself is.
     """
 
@@ -53,6 +84,7 @@ class Stage:
     slow_factor: float = 1.0
     uneven: float = 0.0
     scatter: float = 0.0
+    process: Process | None = None
 
     def __post_init__(self) -> None:
         if not self.times:
@@ -86,6 +118,20 @@ class Stage:
     def mean(self) -> float:
         """Mean service time [s] of one output, slow ones among them."""
         return sum(self.times) / len(self.times) * (1 + self.slow_share * (self.slow_factor - 1))
+
+    def longest(self, copies: int) -> float:
+        """Expected seconds of the longest of so many copies' outputs, each copy with a speed of its own (`uneven`).
+
+        Order statistics (H. A. David, H. N. Nagaraja, Order Statistics, 2003, section 3.1) of `DRAWN` outputs: the
+        chance that the longest lies among the first i of n is (i / n) ** copies.
+        """
+        varies = self.variation or self.uneven or self.slow_share or self.distribution == "exponential"
+        if copies == 1 or not varies:
+            return self.mean
+        generator = np.random.default_rng(0)
+        times = self.draw(DRAWN, generator)
+        times = np.sort(times * log_normal(self.uneven, DRAWN, generator) if self.uneven else times)
+        return float(times @ np.diff((np.arange(DRAWN + 1) / DRAWN) ** copies))
 
     def draw(self, outputs: int, generator: np.random.Generator) -> Floats:
         """Service times [s] of the first `outputs` outputs."""

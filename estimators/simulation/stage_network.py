@@ -13,10 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import simpy
-from simpy.events import Timeout
 
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
+from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
 from slipstick.estimators.simulation.stage import Stage
 
 
@@ -26,6 +25,7 @@ class Network:
     `rows`: the stages of each row; rows with barriers have the same stages.
     `service`: seconds of the successive outputs, by row and stage.
     `resources`: capacities that stages share.
+    `seed`: of what processes of stages draw.
     `population`: customers that go round and round in each row; None where the first stage never lacks input.
     """
 
@@ -35,14 +35,18 @@ class Network:
         service: Sequence[Sequence[Floats]],
         resources: Mapping[str, int],
         population: int | None = None,
+        seed: Sequence[int] = (0,),
     ) -> None:
-        self.environment = simpy.Environment()
+        self.environment = Kernel()
         self.ended = self.environment.event()
         self.open_rows = len(rows)
-        pools = {name: _Pool(capacity) for name, capacity in resources.items()}
+        pools = {name: SharedCapacity(capacity) for name, capacity in resources.items()}
         self.stations = [
-            [_Station(self, stage, draws.tolist(), pools) for stage, draws in zip(stages, times, strict=True)]
-            for stages, times in zip(rows, service, strict=True)
+            [
+                _Station(self, stage, draws.tolist(), pools, (*seed, row, place))
+                for place, (stage, draws) in enumerate(zip(stages, times, strict=True))
+            ]
+            for row, (stages, times) in enumerate(zip(rows, service, strict=True))
         ]
         for row in self.stations:
             for before, after in pairwise(row):
@@ -52,9 +56,7 @@ class Network:
                 row[-1].next_round = row[0]
         for place, stage in enumerate(rows[0]):
             if stage.together and len(rows) > 1:
-                barrier = _Barrier([row[place] for row in self.stations])
-                for row in self.stations:
-                    row[place].barrier = barrier
+                _meet([row[place] for row in self.stations])
 
     def run(self, until: float | None = None) -> list[TandemTimes]:
         """Simulate until every row has made its last output, or for `until` seconds; times by row.
@@ -88,17 +90,26 @@ class Network:
 class _Station:
     """One stage at work: its free workers, the outputs that wait to leave, and the buffer behind it."""
 
-    def __init__(self, network: Network, stage: Stage, service: list[float], pools: Mapping[str, _Pool]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        stage: Stage,
+        service: list[float],
+        pools: Mapping[str, SharedCapacity],
+        seed: Sequence[int],
+    ) -> None:
         self.network, self.environment, self.stage = network, network.environment, stage
         self.service, self.outputs = service, len(service)
         self.workers, self.gather, self.kept = stage.workers, stage.gather, stage.order == "kept"
         self.room = stage.buffer if stage.buffer is not None else 1 << 60
+        self.random = np.random.default_rng(seed) if stage.process is not None else None
         self.pool = pools[stage.resource] if stage.resource else None
         self.free, self.ready, self.stored, self.collected, self.begun = stage.workers, False, 0, 0, 0
         self.before: _Station | None = None
         self.next: _Station | None = None
         self.next_round: _Station | None = None
-        self.barrier: _Barrier | None = None
+        self.begins: Barrier | None = None
+        self.ends: Barrier | None = None
         self.supply: int | None = None
         self.done: set[int] = set()
         self.held: deque[int] = deque()
@@ -112,7 +123,7 @@ class _Station:
     def begin(self) -> None:
         """The workers arrive."""
         if self.stage.start_up:
-            self._after(self.stage.start_up, self._open)
+            self.environment.after(self.stage.start_up, self._open)
         else:
             self.ready = True
             self.pull()
@@ -121,16 +132,12 @@ class _Station:
         self.ready = True
         self.pull()
 
-    def _after(self, seconds: float, call: Any, value: Any = None) -> None:
-        timeout = Timeout(self.environment, seconds, value)
-        timeout.callbacks.append(call)
-
     def pull(self) -> None:
         """Take inputs while a worker is free and there are any; start an output when it has all of them."""
         if not self.ready or self.pulling:
             return
         self.pulling = True
-        before, now = self.before, self.environment.now
+        before, now = self.before, self.environment._now
         while self.free and self.begun < self.outputs:
             if before is not None:
                 if not before.stored:
@@ -151,37 +158,36 @@ class _Station:
                 self.collected = 0
                 self.free -= 1
                 output, self.begun = self.begun, self.begun + 1
-                if self.barrier is not None:
-                    self.barrier.arrive(self, output)
+                if self.begins is not None:
+                    self.begins.arrive(output)
                 elif self.pool is not None:
-                    self.pool.hold(self, output)
+                    self.pool.hold(self.serve, output)
                 else:
                     self.serve(output)
         self.pulling = False
 
     def serve(self, output: int) -> None:
         """Work on an output."""
-        self.started.append(self.environment.now)
-        timeout = Timeout(self.environment, self.service[output], output)
-        timeout.callbacks.append(self._finish)
+        self.started.append(self.environment._now)
+        seconds, process = self.service[output], self.stage.process
+        if process is None or self.random is None:
+            self.environment.after(seconds, self._finish, output)
+        else:
+            work = self.environment.process(process.work(self.environment, seconds, self.random))
+            work.callbacks.append(lambda event: self._finished(output))
 
     def _finish(self, event: Any) -> None:
-        output = event._value
-        self.finished[output] = self.environment.now
-        self._end(output)
+        self._finished(event._value)
 
-    def serve_together(self, output: int, longest: float) -> None:
-        """Work on an output that leaves when the slowest row's is done."""
-        now = self.environment.now
-        self.started.append(now)
-        self.finished[output] = now + self.service[output]
-        timeout = Timeout(self.environment, longest, output)
-        timeout.callbacks.append(self._end_together)
+    def _finished(self, output: int) -> None:
+        self.finished[output] = self.environment._now
+        if self.ends is None:
+            self.end(output)
+        else:
+            self.ends.arrive(output)
 
-    def _end_together(self, event: Any) -> None:
-        self._end(event._value)
-
-    def _end(self, output: int) -> None:
+    def end(self, output: int) -> None:
+        """An output is done: it leaves in its turn."""
         if self.pool is not None:
             self.pool.release()
         if self.kept and self.workers > 1:
@@ -198,7 +204,7 @@ class _Station:
 
     def let_go(self) -> None:
         """Outputs leave in order while there is room behind the stage; their workers are free again."""
-        now, after = self.environment.now, self.next
+        now, after = self.environment._now, self.next
         while self.held and (after is None or self.stored < self.room):
             self.departed[self.held.popleft()] = now
             self.left += 1
@@ -215,44 +221,13 @@ class _Station:
         self.pull()
 
 
-class _Pool:
-    """A shared capacity, granted first come, first served."""
-
-    def __init__(self, capacity: int) -> None:
-        self.free = capacity
-        self.waiting: deque[tuple[_Station, int]] = deque()
-
-    def hold(self, station: _Station, output: int) -> None:
-        """Serve the output as soon as there is capacity."""
-        if self.free:
-            self.free -= 1
-            station.serve(output)
-        else:
-            self.waiting.append((station, output))
-
-    def release(self) -> None:
-        """Capacity is given back, to the next who waits."""
-        if self.waiting:
-            station, output = self.waiting.popleft()
-            station.serve(output)
-        else:
-            self.free += 1
-
-
-class _Barrier:
+def _meet(stations: Sequence[_Station]) -> None:
     """Rows that start an output of a stage together; it leaves all of them when the slowest is done."""
 
-    def __init__(self, stations: Sequence[_Station]) -> None:
-        self.stations = stations
-        self.arrived: dict[int, int] = {}
+    def all_of(call: str) -> Barrier:
+        calls = [getattr(station, call) for station in stations]
+        return Barrier(len(stations), lambda output: [each(output) for each in calls])
 
-    def arrive(self, station: _Station, output: int) -> None:
-        """One row is there; the last one starts all."""
-        count = self.arrived.get(output, 0) + 1
-        if count < len(self.stations):
-            self.arrived[output] = count
-            return
-        self.arrived.pop(output, None)
-        longest = max(each.service[output] for each in self.stations)
-        for each in self.stations:
-            each.serve_together(output, longest)
+    begins, ends = all_of("serve"), all_of("end")
+    for station in stations:
+        station.begins, station.ends = begins, ends

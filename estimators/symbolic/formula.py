@@ -14,6 +14,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
+from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
 from slipstick.estimators.symbolic.parameters import parameters
 
 
@@ -102,10 +103,10 @@ class Formula:
         """The formula with some symbols replaced by numbers or expressions."""
         put = {symbol(name): sp.sympify(value, strict=True) for name, value in values.items()}
         return Formula(
-            self.expression.xreplace(put),
+            replaced(self.expression, put),
             self.unit,
             self.source,
-            FrozenDict({name: term.xreplace(put) for name, term in self.terms.items()}),
+            FrozenDict({name: replaced(term, put) for name, term in self.terms.items()}),
         )
 
     def latex(self) -> str:

@@ -118,6 +118,7 @@ class FormulaSteps:
         from slipstick.common.expressions import symbol
         from slipstick.common.lazy_sympy import sp
         from slipstick.estimators.symbolic.factored_formula import separate
+        from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
         from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
         formula = self.formula
@@ -125,7 +126,7 @@ class FormulaSteps:
             return SeparatedTerms((Chosen(formula.substitute(numbers).lowered),))
         put = {symbol(name): sp.Float(value) for name, value in numbers.items()}
         return SeparatedTerms(
-            separate(formula.expression.xreplace(put), lambda name: str(name).startswith("operation."))
+            separate(replaced(formula.expression, put), lambda name: str(name).startswith("operation."))
         )
 
 

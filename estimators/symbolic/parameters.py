@@ -15,16 +15,22 @@ from slipstick.common.records import FrozenDict, Same
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a fittable float means; stands in the field's type: ``slope: Annotated[float, Parameter("s", "...")]``."""
+    """What a fittable number means; stands in the field's type: ``slope: Annotated[float, Parameter("s", "...")]``.
+
+    `whole`: whether it counts something.
+    `folded`: whether a formula holds its value in place of its name, as of a plain number of a record of one's own.
+    """
 
     unit: str
     meaning: str
     low: float = -math.inf
     high: float = math.inf
+    whole: bool = False
+    folded: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a value, in the parameter's unit, lies within the bounds."""
-        return self.low <= value <= self.high
+        """Whether a value, in the parameter's unit, lies within the bounds and is whole where it has to be."""
+        return self.low <= value <= self.high and not (self.whole and value % 1)
 
     def check(self, name: str, value: float) -> None:
         """Check that a value, in the parameter's unit, lies within the bounds.
@@ -35,23 +41,34 @@ class Parameter:
             Where it does not.
         """
         if not self.holds(value):
-            raise InputError(f"{name} = {value!r} {self.unit}: want a value in [{self.low:g}, {self.high:g}]")
+            what = "a whole number" if self.whole else "a value"
+            unit = "" if self.unit == "1" else f" {self.unit}"
+            raise InputError(f"{name} = {value!r}{unit}: want {what} in [{self.low:g}, {self.high:g}]")
 
 
 def declared(cls: type) -> dict[str, Parameter]:
     """The parameters that a class declares in its field types, by field name."""
-    return _declared(cls)
+    return {name: note for name, note in _noted(cls).items() if not note.folded}
+
+
+OURS = "slipstick."
+"""Modules whose records declare each of their parameters."""
 
 
 @cache
-def _declared(cls: type) -> dict[str, Parameter]:
+def _noted(cls: type) -> dict[str, Parameter]:
+    """What a class declares, and of a class of somebody's own its plain numbers as well."""
     hints = get_type_hints(cls, include_extras=True)
-    declared = {}
+    users, noted = not cls.__module__.startswith(OURS), dict[str, Parameter]()
     for field in fields(cls):
-        for note in getattr(hints[field.name], "__metadata__", ()):
+        hint = hints[field.name]
+        if users and hint in (int, float):
+            meaning = f"{field.name} of {cls.__name__}"
+            noted[field.name] = Parameter("1", meaning, whole=hint is int, folded=True)
+        for note in getattr(hint, "__metadata__", ()):
             if isinstance(note, Parameter):
-                declared[field.name] = note
-    return declared
+                noted[field.name] = replace(note, whole=note.whole or hint.__origin__ is int)
+    return noted
 
 
 PLAIN = (float, int, str)
@@ -60,6 +77,9 @@ PLAIN = (float, int, str)
 def parameters(thing: Any) -> dict[str, tuple[float, Parameter]]:
     """Every parameter of an estimator and of its parts: dotted name -> (value, declaration with unit, meaning and
     bounds).
+
+    In a record of your own each plain number (a field that is a float or an int) is one as well: without a unit, whole
+    where it is an int, and 0 or more where it is so today.
 
     Examples
     --------
@@ -84,14 +104,16 @@ def _walk(thing: Any, prefix: str) -> Iterator[tuple[str, tuple[float, Parameter
         return
     if not is_dataclass(thing) or isinstance(thing, type):
         return
-    notes = declared(type(thing))
+    notes = _noted(type(thing))
     for field in fields(thing):
-        value = getattr(thing, field.name)
-        if field.name in notes:
+        value, note = getattr(thing, field.name), notes.get(field.name)
+        if note is not None and note.folded:
+            yield f"{prefix}{field.name}", (float(value), replace(note, low=0.0) if value >= 0 else note)
+        elif note is not None:
             entries = value.items() if isinstance(value, Mapping) else [(None, value)]
             for key, number in entries:
                 name = f"{prefix}{field.name}" + (f".{key}" if key is not None else "")
-                yield name, (float(number), notes[field.name])
+                yield name, (float(number), note)
         else:
             yield from ((f"{prefix}{field.name}.{name}", entry) for name, entry in parameters(value).items())
 
@@ -138,7 +160,12 @@ def _changed(thing: Any, values: dict[str, float]) -> Any:
         return FrozenDict(
             {**thing, **{head: rest[""] if "" in rest else _changed(thing[head], rest) for head, rest in heads.items()}}
         )
+    kind: type = type(thing)
+    whole = {name for name, note in _noted(kind).items() if note.whole}
     return replace(
         thing,
-        **{head: rest[""] if "" in rest else _changed(getattr(thing, head), rest) for head, rest in heads.items()},
+        **{
+            head: (int(rest[""]) if head in whole else rest[""]) if "" in rest else _changed(getattr(thing, head), rest)
+            for head, rest in heads.items()
+        },
     )

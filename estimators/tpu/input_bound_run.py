@@ -201,6 +201,7 @@ def _forward(workload: Workload) -> int:
     return sum(op.attributes.get("phase", "forward") == "forward" and op.kind != "host" for op in workload)
 
 
+@cache
 def _sessions() -> sp.Expr:
     """Sessions of a run: those given, and one at least where there are several steps."""
     return sp.Max(symbol("run.sessions"), sp.Min(1, symbol("run.steps") - 1))

@@ -229,16 +229,22 @@ def _cycles_a_cell(op: Op, machine: Machine) -> sp.Expr:
 
 
 def _on_vector_engine(op: Op, machine: Machine) -> sp.Expr:
-    """Seconds of an operation's products on the vector engine; 0 where that cannot compute their type."""
+    """Seconds of an operation's products on the vector engine, in float32 where it has no rate of their type; 0 where
+    it has neither."""
+    names = [name for name in op.cost if _product(name)]
     try:
-        names = [name.replace("matrix", "vector") for name in op.cost if _product(name)]
-        rates = [
-            product_of_fields(machine.peak_factors(*serving_rate(machine, *name.split(".")[1:]))) for name in names
-        ]
+        rates = [product_of_fields(machine.peak_factors(*_on_vector(name, machine))) for name in names]
     except InputError:
         return sp.Integer(0)
-    matrix = (name for name in op.cost if _product(name))
-    return sp.Add(*(symbol(f"operation.{name}") / rate for name, rate in zip(matrix, rates, strict=True)))
+    return sp.Add(*(symbol(f"operation.{name}") / rate for name, rate in zip(names, rates, strict=True)))
+
+
+def _on_vector(name: str, machine: Machine) -> tuple[str, str]:
+    """The engine and type that compute products on the vector engine: every narrower type is exact in float32."""
+    try:
+        return serving_rate(machine, "vector", name.rpartition(".")[2])
+    except InputError:
+        return serving_rate(machine, "vector", "float32")
 
 
 def _rated(name: str, machine: Machine) -> str:

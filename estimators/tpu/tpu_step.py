@@ -56,7 +56,7 @@ def padded_flop(op: Op, machine: Machine) -> sp.Expr:
         rows = machine.engines["matrix"].rows if "matrix" in machine.engines else "no matrix engine"
         raise InputError(f"machine {machine.name!r}: engines.matrix.rows is {rows}; want a systolic array")
     if op.kind == "convolution":
-        return sp.Min(*(_filled(each) for each in _convolutions(op)))
+        return sp.Min(*(_filled(each) for each in _convolutions(op)), evaluate=False)
     return sp.Add(*(_filled(each) for each in _products(op)))
 
 
@@ -155,9 +155,10 @@ class TpuOperations(CheckedParameters, FormulaModel):
         if family_of(op.kind).product:
             rate = self._rate(machine, machine.peak_factors("matrix", operands(op, machine)))
             compute = padded_flop(op, machine) / (symbol("parameter.compute_efficiency") * rate)
-            hidden = symbol("parameter.exposed") * sp.Min(compute, memory)
+            hidden = symbol("parameter.exposed") * sp.Min(compute, memory, evaluate=False)
             terms = FrozenDict(compute=compute, memory=memory)
-            return Formula(sp.Max(compute, memory) + hidden + start, "s", SOURCE, terms)
+            longer = sp.Max(compute, memory, evaluate=False)  # sympy would try for long to order them
+            return Formula(longer + hidden + start, "s", SOURCE, terms)
         match self.key(op, machine):
             case "free":
                 return Formula(sp.Integer(0), "s", "free under this runtime")

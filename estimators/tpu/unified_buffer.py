@@ -65,8 +65,8 @@ class UnifiedBuffer(FormulaModel):
         held = Largest(1, capacity_of_all(machine, rated_caches(machine)[-1]))
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
         seconds = symbol(FAR) / rate * share_beyond(sp.Float(max(self.kept, 1.0)), held)
-        terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds)}
-        return Formula(sp.Max(near.expression, seconds), near.unit, near.source, FrozenDict(terms))
+        terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds, evaluate=False)}
+        return Formula(sp.Max(near.expression, seconds, evaluate=False), near.unit, near.source, FrozenDict(terms))
 
     def amount(self, op: Op, name: str) -> Amount:
         """Far bytes, and the amounts of the inner model."""

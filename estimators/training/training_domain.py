@@ -8,11 +8,14 @@ from functools import cache
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
+from slipstick.estimators.base.conditions import UNMEASURED, Condition
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.training.training_law import RELEASED, UNNAMED, TrainingFit, training_groups
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 
+MACHINE = "machine"
+"""The condition that no run was of a machine."""
 SOFTWARE = ("megatron", "fsdp")
 """What trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
 
@@ -88,18 +91,26 @@ def groups_at(model: LanguageModel, at: Machine, precision: str, software: str) 
     return training_groups(at, chip, name, release, model.name, precision)
 
 
+def unseen_machine(at: Machine, software: str) -> list[Condition]:
+    """That no fitted run of the software was on such a machine; none where one was."""
+    name, _ = named_software(software)
+    if _fitted_machine(at, fitted_runs(name)) is not None:
+        return []
+    words = f"no fitted run of {name or 'any trainer'} is of {at.name}: its data sheet under terms of others"
+    return [Condition(MACHINE, words, UNMEASURED)]
+
+
 def outside(
     model: LanguageModel, at: Machine, devices: int, sequence: int, precision: str, software: str
 ) -> tuple[str, ...]:
-    """A line for each way in which a question in devices, tokens and precision leaves the fitted runs."""
+    """A line for each way in which a question in devices, tokens and precision leaves the fitted runs: no band knows
+    how far that counts."""
     software, _ = named_software(software)
     fitted = fitted_runs(software)
     software = software or "any trainer"
     lines = []
     name = _fitted_machine(at, fitted)
-    if name is None:
-        lines.append(f"no fitted run of {software} is of {at.name}: its data sheet under terms of others")
-    elif precision not in fitted.precisions[name]:
+    if name is not None and precision not in fitted.precisions[name]:
         lines.append(f"no fitted run of {software} on {at.name} is in {precision}")
     if model.experts and not fitted.experts:
         lines.append(f"no fitted run of {software} has experts")

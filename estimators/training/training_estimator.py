@@ -253,7 +253,7 @@ def run_of_layout(layout: TrainingLayout) -> dict[str, float]:
 
 def answer_of(step: TrainingStepAnswer) -> Estimate:
     """A step as an answer: its time, and what devices give, hold and draw, each with its 80 % band."""
-    made, layout = step.of, step.layout
+    layout = step.layout
     return Estimate(
         step.seconds,
         parts=tuple(
@@ -266,7 +266,6 @@ def answer_of(step: TrainingStepAnswer) -> Estimate:
         head="time",
         band=step.band,
         devices=layout.devices,
-        doubts=made.remarks(layout.devices),
         conditions=step.conditions,
     )
 
@@ -280,6 +279,7 @@ def _assumptions(step: TrainingStepAnswer) -> list[str]:
         f"{memory.counted.total / 1e9:.3g} GB ({band}) of {made.capacity / 1e9:.4g} GB a device: "
         f"{fits.upper() if fits == FITS[-1] else fits}",
         *filter(None, [step.held, made.model.stands_for]),
+        *made.outside(layout.devices),
         SOURCE,
         "power and cost are those of all devices, without hosts, switches and cooling",
     ]

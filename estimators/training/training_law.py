@@ -5,7 +5,7 @@ Megatron and FSDP are one law: what trains is a level of grouping like the chip,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels
+from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels, slopes_at_once
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
@@ -66,6 +66,10 @@ class TrainingLaw:
         terms: Any = SimpleNamespace(**parameters)
         amounts = StepAmounts(**{field.name: columns[field.name] for field in fields(StepAmounts)})
         return np.asarray(sum(step_parts(amounts, terms).values()), dtype=float)
+
+    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """See `SlopedLaw`, shape (rows, parameters)."""
+        return slopes_at_once(self, columns, parameters)
 
 
 def columns_of(steps: Sequence[StepAmounts]) -> dict[str, FloatArray]:
@@ -151,23 +155,36 @@ class TrainingFit:
         """Of steps, shape (steps,)."""
         return self.fit.seconds(TrainingLaw(), columns, self.levels(groups))
 
-    def half_width(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
+    def half_width(
+        self, columns: Columns, groups: Sequence[Mapping[str, str]], without: Collection[str] = ()
+    ) -> FloatArray:
         """Half of the 80 % band of log time of steps, shape (steps,): wider the less of their groups was measured.
 
         A release that was not measured adds the law's own effect of releases, whichever answers for it.
+
+        `without`: levels that add nothing where the groups there were not measured.
         """
         levels = self.levels(groups)
         levels["release"] = [
             self._released(one) if self.release_note(one) else known
             for one, known in zip(groups, levels["release"], strict=True)
         ]
+        for name in without:
+            seen = self.fit.seen(name)
+            levels[name] = [group if group in seen else UNGROUPED for group in levels[name]]
         return self.fit.half_width(TrainingLaw(), columns, levels)
 
-    def unnamed(self, columns: Columns, groups: Mapping[str, str]) -> tuple[float, dict[str, float]]:
-        """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software."""
+    def unnamed(
+        self, columns: Columns, groups: Mapping[str, str], without: Collection[str] = ()
+    ) -> tuple[float, dict[str, float]]:
+        """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software.
+
+        `without`: as `half_width` has it; with "software" in it, the band under the least sure one.
+        """
         candidates = self.candidates(groups)
         seconds = [self.seconds(columns, [one]) for one in candidates]
-        half = half_over_levels([self.half_width(columns, [one]) for one in candidates], seconds)
+        halves = [self.half_width(columns, [one], without) for one in candidates]
+        half = max(halves) if "software" in without else half_over_levels(halves, seconds)
         return float(half[0]), {one["software"]: float(each[0]) for one, each in zip(candidates, seconds, strict=True)}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

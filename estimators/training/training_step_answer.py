@@ -6,6 +6,7 @@ What a training step draws: the factors of metered GPUs on the step's flop and b
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -14,7 +15,8 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, omitted_conditions
+from slipstick.estimators.base.conditions import Condition, omitted_conditions, widening
+from slipstick.estimators.fitting.group_effects_model import Columns
 from slipstick.estimators.power.energy import MATRIX_ENERGY, pooled_power
 from slipstick.estimators.power.power_cap import (
     LAW,
@@ -31,7 +33,15 @@ from slipstick.estimators.training.layout_memory import fullest, stages
 from slipstick.estimators.training.layout_step_time import PRECISIONS, TrainingStep, TrainingStepTime
 from slipstick.estimators.training.own_steps import StepCalibration, UpdatedStep, calibrated
 from slipstick.estimators.training.time_breakdown import TrainingTerms
-from slipstick.estimators.training.training_domain import SOFTWARE, groups_at, named_software, outside, training_fit
+from slipstick.estimators.training.training_domain import (
+    MACHINE,
+    SOFTWARE,
+    groups_at,
+    named_software,
+    outside,
+    training_fit,
+    unseen_machine,
+)
 from slipstick.estimators.training.training_law import UNNAMED, columns_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -88,6 +98,8 @@ def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
 
 
 MOST_BATCH = 10**12
+TRAINER, OF_TRAINER, OF_MACHINE = "trainer", ("software", "release"), ("vendor", "chip", "software", "release")
+"""The condition of what trains; levels of the law by which it and a machine that nobody measured widen the band."""
 INPUT = "input"
 """The part of a step that waits for its input."""
 
@@ -208,7 +220,7 @@ class TrainedBatch:
         left = self._clock_left(layout)
         return None if left >= 1.0 else left * self.machine.clock
 
-    def remarks(self, devices: int) -> tuple[str, ...]:
+    def outside(self, devices: int) -> tuple[str, ...]:
         """Where the question leaves the fitted runs; none where measured steps calibrate it."""
         if self.fit:
             return ()
@@ -231,13 +243,8 @@ class TrainedBatch:
     def _at(self, layout: TrainingLayout, clock: float | None) -> TrainingStepAnswer:
         step = self.step(layout.devices, clock)
         time = step.step(layout, self.batch)
-        law = self.fit.fit if self.fit else training_fit()
-        columns, by_software = columns_of([step.amounts(layout, self.batch)]), dict[str, float]()
-        if self.groups["software"] == UNNAMED:
-            half, by_software = law.unnamed(columns, self.groups)
-        else:
-            half = float(law.half_width(columns, [self.groups])[0])
-        half = math.hypot(half, self.model.unmeasured)
+        columns = columns_of([step.amounts(layout, self.batch)])
+        half, by_software = self.half(columns)
         time = time.with_loading(self.loading)
         watts = step_watts(step.machine, time, self._flop_of_a_device(layout), self.precision)
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
@@ -245,6 +252,20 @@ class TrainedBatch:
         by_stage = stages(self.model, layout, self.batch, self.sequence)
         differing = FrozenDict(by_software)
         return TrainingStepAnswer(self, layout, time, by_stage, half, watts, clock, step.network.devices, differing)
+
+    def half(self, columns: Columns, gone: Collection[Condition] = ()) -> tuple[float, dict[str, float]]:
+        """Half of the 80 % band of the log time of a step, and its seconds by software where none was named.
+
+        `gone`: conditions that add nothing.
+        """
+        law, names = self.fit.fit if self.fit else training_fit(), {one.name for one in gone}
+        levels = {*(OF_TRAINER if TRAINER in names else ()), *(OF_MACHINE if MACHINE in names else ())}
+        omitted = omitted_conditions(self.model.omitted)
+        if self.groups["software"] == UNNAMED:
+            half, by_software = law.unnamed(columns, self.groups, levels)
+        else:
+            half, by_software = float(law.half_width(columns, [self.groups], levels)[0]), {}
+        return math.hypot(half, *(math.log(off) for one, off in omitted.items() if one not in gone)), by_software
 
     def _slower(self, step: TrainingStep, layout: TrainingLayout, time: TrainingStepTime) -> float:
         """Watts of a device at a clock below the stated one, by what the step draws at that."""
@@ -284,10 +305,14 @@ class TrainingStepAnswer:
     joined: int
     by_software: FrozenDict[float] = FrozenDict()
 
-    @property
+    @cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """What trains, and what of the model is not counted."""
-        return (*self._trainer, *omitted_conditions(self.of.model.omitted))
+        """What trains, where no run was of the machine, and what of the model is not counted."""
+        made, step = self.of, self.of.step(self.layout.devices, self.clock)
+        columns = columns_of([step.amounts(self.layout, made.batch)])
+        elsewhere = [] if made.fit else unseen_machine(made.machine, made.software)
+        candidates = [*self._trainer, *elsewhere, *omitted_conditions(made.model.omitted)]
+        return widening(candidates, lambda gone: made.half(columns, gone)[0])
 
     @property
     def _trainer(self) -> tuple[Condition, ...]:
@@ -295,14 +320,14 @@ class TrainingStepAnswer:
         made = self.of
         if made.software:
             note = training_fit().release_note(made.groups)
-            return (Condition("trainer", made.software, "given", note),)
+            return (Condition(TRAINER, made.software, "given", note),)
         if made.known:
-            return (Condition("trainer", SOFTWARE[0], "default", "moved by measured steps"),)
+            return (Condition(TRAINER, SOFTWARE[0], "default", "moved by measured steps"),)
         ends = sorted(self.by_software, key=lambda name: self.by_software[name])
         if len(ends) < 2:
-            return (Condition("trainer", "not named", "unknown", "none was measured on machines of this maker"),)
+            return (Condition(TRAINER, "not named", "unknown", "none was measured on machines of this maker"),)
         texts = [f"{shown(self.by_software[name], 's')} under {name}" for name in (ends[0], ends[-1])]
-        return (Condition("trainer", "not named", "unknown", f"{' .. '.join(texts)}; --trainer decides"),)
+        return (Condition(TRAINER, "not named", "unknown", f"{' .. '.join(texts)}; --trainer decides"),)
 
     @property
     def seconds(self) -> float:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.conditions import UNMEASURED
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
@@ -414,6 +415,7 @@ class MatchedToTime(AsInner):
             spread=Spread(residual=self._spread(best, workload, machine, run or {})),
             assumptions=(*best.assumptions, self._said(machine)),
             doubts=(*best.doubts, *self.measured.contradictions, *self._far(machine)),
+            conditions=tuple(replace(one, band_factor=1.0) for one in best.conditions if one.origin != UNMEASURED),
             provenance="measured" if self._measured_itself(workload, machine, run or {}) else "calibrated",
         )  # fmt: skip
 

@@ -40,8 +40,10 @@ def register(app: typer.Typer) -> None:
 
         Numbers of a job's .yaml are fitted through its event simulation: --measured steps.csv --fit job.NAME,...
         """
+        from dataclasses import replace
+
         from slipstick.common.errors import InputError
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.workloads.importers.formats.registry import identify
 
         names = [name.strip() for text in fit or () for name in text.split(",")]
@@ -63,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
             only(context, "a job", JOB)
             job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=measured, fit=tuple(fit or ()))
-            print_fit(job, level, out, plot)
+            print_fit(replace(job, allow_code=tuple(allow_code or ())), level, out, plot)
             return
         from slipstick.experiments.report.print_calibration import calibrate_study, spans_devices
 
@@ -73,7 +75,7 @@ def register(app: typer.Typer) -> None:
         calibrate_study(study, intervals, level, out, format, allow_code or (), plot)
 
 
-JOB = ("measured", "fit", "on", "set", "level", "out", "plot", "format")
+JOB = ("measured", "fit", "on", "set", "level", "out", "plot", "allow_code", "format")
 DEVICES = ("out", "format")
 STUDY = ("intervals", "level", "out", "plot", "allow_code", "format")
 """What each way to an answer reads; other options are refused."""

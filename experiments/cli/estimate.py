@@ -20,6 +20,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Trusted,
     Work,
     option,
 )
@@ -67,8 +68,9 @@ def register(app: typer.Typer) -> None:
         simulate: Annotated[bool, option("simulate", "a job, or the workload as one: percentiles")] = False,
         runs: Runs = None,
         seed: Seed = 0,
-        timeline: Annotated[str | None, option("timeline", "of the first run")] = None,
+        timeline: Annotated[str | None, option("timeline", "of a simulated job the first run")] = None,
         report: Report = None,
+        allow_code: Trusted = None,
         format: Format = "table",
     ) -> None:
         """How long a workload takes on a machine: time and 80 % band, throughput, memory, what bounds it.
@@ -80,7 +82,7 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.experiments.question.question import Question, question
         from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report.print_estimate import print_answers, print_counters
@@ -92,6 +94,7 @@ def register(app: typer.Typer) -> None:
             settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
             job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
+            job = replace(job, allow_code=tuple(allow_code or ()))
             (print_simulated if simulate else print_formula)(job)
             return
         only(context, "a workload without --simulate", PLAIN)
@@ -151,6 +154,12 @@ def register(app: typer.Typer) -> None:
             print_counters(questions[0], format)
             return
         print_answers(questions, format, top, verbose=verbose, refused=refused)
+        if timeline:
+            if len(questions) > 1 or refused:
+                raise InputError(f"--on {on}: --timeline is of one machine at a time")
+            events = questions[0].answer().write_trace(timeline)
+            if format == "table":
+                print(f"timeline: {timeline}, {events:,} events (chrome://tracing, Perfetto)")
         if report:
             from slipstick.experiments.report.answer_page import write_answers
 
@@ -173,7 +182,7 @@ OPTIONS = (
     "--train",
 )
 """Named where an option is misspelt."""
-JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "format")
+JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "allow_code", "format")
 SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (
     *(
@@ -191,9 +200,9 @@ PLAIN = (
         "counters",
         "attention",
     ),
-    *("verbose", "number", "report", "format"),
+    *("verbose", "number", "timeline", "report", "format"),
 )
-COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "report"))
+COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "timeline", "report"))
 """What each way to an answer reads; other options are refused."""
 
 

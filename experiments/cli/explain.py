@@ -87,12 +87,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.evaluator import Evaluator
         from slipstick.experiments.explain.remedies import move_rows
-        from slipstick.experiments.question.dtype_domain import remarks as doubts_of
+        from slipstick.experiments.question.dtype_domain import remarks as remarks_of
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined
         from slipstick.experiments.question.user_code import of_work, own_or_none
-        from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report import summary
         from slipstick.experiments.report.output import emit, emit_line
         from slipstick.experiments.report.progress import progress_bar
@@ -104,7 +103,7 @@ def register(app: typer.Typer) -> None:
             lines_of_trace, account = explain_trace(trace, on, set or [], workload)
             emit(account, format, "measured minus predicted (Shapley over the terms)", lines_of_trace)
             return
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
 
         if workload and is_job(workload):
             from slipstick.experiments.cli.typed_numbers import job_settings
@@ -126,6 +125,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
+        why.check_target(target)
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
         answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
@@ -169,14 +169,13 @@ def register(app: typer.Typer) -> None:
         if format == "json":
             whole = [{**_head(query, answer), "notes": remarks, **tables}]
             beside = depends_on(answer.conditions, answer.not_used)
-            emit(whole, format, remarks=warnings_among(doubts_of(query)), provenance=answer.provenance, depends=beside)
+            emit(whole, format, remarks=remarks_of(query), provenance=answer.provenance, depends=beside)
             return
         if format == "csv":
             emit(tables["elasticities"], format)
             return
         titles = _titles(target)
-        doubts = doubts_of(query)  # below the tables, with what is assumed
-        notes = [*summary.heads(query, answer), *(text for text in remarks if text not in doubts and not few)]
+        notes = [*summary.heads(query, answer), *([] if few else remarks)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
             titles["together"] += f": {solved.price:.4g} for {solved.ratio:.4g} of today's time ({least})"
@@ -194,8 +193,7 @@ def register(app: typer.Typer) -> None:
                 f"no number of machine, run or sizes was found that alone brings the time to {target:g} of today's: "
                 "slipstick whatif --vary tries those that you name"
             )
-        assumed = summary.assumptions(query, answer, verbose=verbose)
-        assumed[:1] = [f"model: {query.reason}"] if query.why else assumed[:1]
+        assumed = summary.assumptions(query, answer, verbose=verbose, reason=True)
         for text in assumed[:ASSUMED] if few else assumed:
             emit_line(text)
         if report:
@@ -241,8 +239,10 @@ def _few(tables: Mapping[str, list[dict[str, Any]]], first: Mapping[str, int]) -
 
 def _head(query: Question, answer: Estimate) -> dict[str, Any]:
     """What a JSON answer begins with."""
+    from slipstick.estimators.base.sureness import sure_row
+
     names = {"workload": query.workload.name, "machine": query.machine.name}
-    return {**names, "time_s": answer.time, "assumptions": list(answer.assumptions)}
+    return {**names, "time_s": answer.time, **sure_row(answer.headline.within), "assumptions": list(answer.assumptions)}
 
 
 def _each(subject: Any, machines: list[str], *more: Any) -> dict[str, Question]:

@@ -114,7 +114,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
         from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
         from slipstick.experiments.question.settings import machine_changes, number_of
-        from slipstick.experiments.question.warnings import separates
         from slipstick.experiments.report.output import show
         from slipstick.experiments.report.page import page
         from slipstick.hwmodels.catalog import machine
@@ -130,7 +129,7 @@ def register(app: typer.Typer) -> None:
         result = replace(result, facility=facility, price=price_text(at), run=whole)
         if report:
             page(result, report, f"Training {result.model} on {result.machine}")
-        show(result, format, remarks=tuple(filter(separates, result.remarks)))
+        show(result, format)
 
     @group.command("power-limit")
     def power_limit(

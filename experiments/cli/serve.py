@@ -84,6 +84,7 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
+        from slipstick.estimators.base.conditions import remarks_of
         from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
         from slipstick.estimators.power.facility import Facility
         from slipstick.estimators.serving.server_config import require_guesses
@@ -133,7 +134,7 @@ def register(app: typer.Typer) -> None:
             if format == "table":
                 print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
             else:
-                doubts, rests = wanted.deployment().remarks(), result.provenance
+                doubts, rests = remarks_of(result.today.conditions), result.provenance
                 rows = column_rows(result.columns, result.notes)
                 emit(rows, format, remarks=doubts, provenance=rests, depends=result.depends)
             return
@@ -148,7 +149,8 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.serving_page import write_serving
 
             write_serving(answer, report)
-        show(answer, format, lines(answer), {"meter_W": answer.meter}, warnings_of(answer))
+        notes = [*warnings_of(answer), *remarks_of(answer.conditions)]
+        show(answer, format, lines(answer), {"meter_W": answer.meter}, notes)
 
 
 MOST_ROWS = 40

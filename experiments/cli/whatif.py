@@ -22,6 +22,7 @@ from slipstick.experiments.cli.vocabulary import (
     Seed,
     Set,
     Train,
+    Trusted,
     Work,
     option,
 )
@@ -70,6 +71,7 @@ def register(app: typer.Typer) -> None:
         work: Work = None,
         train: Train = None,
         number: Number = None,
+        allow_code: Trusted = None,
         format: Format = "table",
     ) -> None:
         """How much faster when numbers change: ratios to today first, with their band, then times."""
@@ -77,7 +79,7 @@ def register(app: typer.Typer) -> None:
 
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import job_settings, named_settings
-        from slipstick.experiments.methods.jobs import is_job
+        from slipstick.experiments.jobs import is_job
         from slipstick.experiments.studies.whatif import with_threads_of_today
 
         if trace:
@@ -93,6 +95,7 @@ def register(app: typer.Typer) -> None:
             given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
             job = JobRequest(workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format)
             job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
+            job = replace(job, allow_code=tuple(allow_code or ()))
             (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
         only(context, "a workload without --simulate or --trace", PLAIN)
@@ -104,7 +107,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.question.user_code import of_work, own_or_none
-        from slipstick.experiments.question.warnings import warnings_among
         from slipstick.experiments.report.output import emit
         from slipstick.experiments.studies.study import Fitting, Study
         from slipstick.experiments.studies.whatif import answer, column_rows, columns_of
@@ -140,7 +142,7 @@ def register(app: typer.Typer) -> None:
             emit(
                 column_rows(columns, notes),
                 format,
-                remarks=warnings_among(remarks(query)),
+                remarks=remarks(query),
                 provenance=result.provenance,
                 depends=result.depends,
             )
@@ -156,7 +158,7 @@ def register(app: typer.Typer) -> None:
 
 
 TRACE = ("trace", "on", "recorded_on", "vary", "set", "format")
-JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "format")
+JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "allow_code", "format")
 SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
     *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),

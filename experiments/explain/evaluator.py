@@ -52,6 +52,7 @@ class Evaluator:
         at_rated = cap == question.machine.stated.power.cap
         held = function if isinstance(function, PowerCappedTimes) and at_rated else None
         counts = [n for n in chosen if n.startswith("machine.") and isinstance(question.machine.get(n[8:]), int)]
+        counts += [f"estimator.{n}" for n, (_, note) in parameters(question.estimator.model).items() if note.whole]
         today = {name: value_of(question, name) for name in chosen}
         return cls(held.plain if held else function, today, frozenset(counts), held, np.inf if cap is None else cap)
 
@@ -122,8 +123,8 @@ def numbers_of(question: Question) -> list[str]:
 def likely_numbers(question: Question) -> list[str]:
     """The quantities varied for a question without a formula where none is named.
 
-    The machine's numbers that the formulas of its operations name, those of its runtime, and the open sizes of the
-    workload: the schedule may read more.
+    The machine's numbers that the formulas of its operations name, those of its runtime, the open sizes of the
+    workload, and plain numbers of the user's own schedule: it may read more.
     Raises InputError where the operations have no formulas either.
     """
     inner = question.estimator.model
@@ -137,7 +138,8 @@ def likely_numbers(question: Question) -> list[str]:
     sizes = {
         f"run.{name}" for name in question.workload.symbols if name in {**question.workload.defaults, **question.run}
     }
-    return sorted(sizes | {name for name in of_machine if question.machine.get(name.removeprefix("machine."))})
+    plain = {f"estimator.{name}" for name, (value, note) in parameters(inner).items() if note.folded and value}
+    return sorted(sizes | plain | {name for name in of_machine if question.machine.get(name.removeprefix("machine."))})
 
 
 def value_of(question: Question, name: str) -> float:

@@ -19,7 +19,6 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.explain.evaluator import Evaluator, sides
-from slipstick.experiments.question.dtype_domain import remarks
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import unused_names
@@ -68,14 +67,14 @@ def of_time(query: Question, quantity: str | None = None) -> Question:
 def notes(question: Question, dials: Evaluator, named: Sequence[str]) -> list[str]:
     """Notes on all tables: names that change nothing, two names of one size, what a simulation leaves out."""
     sizes = [name for name in dials.today if name.startswith("run.") and name[4:] in question.workload.symbols]
-    lines = list(remarks(question))
-    if named:
-        lines += [one.text() for one in unused_names(question, named)]
+    lines = [one.text() for one in unused_names(question, named)] if named else []
     if sizes:
         also = ", ".join(f"workload.{name[4:]}" for name in sizes)
         lines.append(f"{', '.join(sizes)}: of the workload, the same as {also}")
     if not dials.is_formula:
-        lines.append("no formula: slopes are differences; the smallest changes are those of what --vary NAME names")
+        lines.append(
+            "no formula: slopes are differences; the smallest changes to --target are those of what --vary NAME names"
+        )
     return lines
 
 
@@ -269,8 +268,7 @@ def cheapest_changes(
     >>> rows[0]["quantity"], rows[0]["factor"] > 1
     ('machine.clock', True)
     """
-    if not 0 < target < 1:
-        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
+    check_target(target)
     dials, rows = dials or Evaluator.of(question, vary), []
     declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator.model).items()}
     for name in dials.today:
@@ -282,6 +280,15 @@ def cheapest_changes(
         row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}
         rows.append((np.inf if price is None else price, row | ({"price": price} if cost else {})))
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
+
+
+def check_target(target: float) -> None:
+    """Check what the time is to come down to.
+
+    Raises InputError where it is no ratio between 0 and 1.
+    """
+    if not 0 < target < 1:
+        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
 
 
 def _factor_to(dials: Evaluator, name: str, target: float) -> float | None:

@@ -11,6 +11,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
 from slipstick.estimators.scaling.laws.repeats import Statistic
+from slipstick.estimators.scaling.series import counts_nodes
 from slipstick.estimators.scaling.speedup import gain_rows
 from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
@@ -82,7 +83,15 @@ def noted(prediction: Prediction, readings: Readings) -> Prediction:
 
 
 def with_gains(prediction: Prediction, machine: Machine | None, cores_per_node: float | None) -> Prediction:
-    """The prediction with speed-ups and core-hours, of a node's cores as given or as the machine has them."""
+    """The prediction with speed-ups and core-hours, of a node's cores as given or as the machine has them.
+
+    Raises InputError where cores of a node are given and the series does not count nodes.
+    """
+    parameter = prediction.series.parameter
+    if cores_per_node is not None and not counts_nodes(parameter):
+        raise InputError(
+            f"--cores-per-node {cores_per_node:g}: the series is over {parameter!r}, which counts no nodes"
+        )
     cores = float(machine.cores) if cores_per_node is None and machine is not None else cores_per_node
     return replace(prediction, gains=tuple(map(FrozenDict, gain_rows(prediction, cores))))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import shown
+from slipstick.common.formatting import share_shown, shown
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate
 from slipstick.estimators.base.protocols import Estimator
@@ -53,7 +53,7 @@ class Budget:
         workload, machine = self.question.workload, self.question.machine
         times, limit = f"{seconds / self.limit:.3g}", shown(self.limit, "s")
         note = f"{shown(seconds, 's')} measured, {times} x the limit of {limit} ({self.reason})"
-        bound = ", ".join(f"{name} {share:.0%}" for name, share in bounds(self.estimate)[:3])
+        bound = ", ".join(f"{name} {share_shown(share)}" for name, share in bounds(self.estimate)[:3])
         return f"{workload.name} on {machine.name}: {note}" + (f"; the model is bound by {bound}" if bound else "")
 
     def check(self, seconds: float) -> None:

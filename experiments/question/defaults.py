@@ -39,15 +39,13 @@ class Default:
     `machine`: with the runtime that is usual for such a workload, unless one was given.
     `estimator`: with a band.
     `why`: what it is, in words; of a whole answer one line. `reason`: the same with why the table of routes chose it.
-    `remarks`: where the band is wider than usual: a line each.
-    `conditions`: what it takes that the question may set.
+    `conditions`: what it takes that the question may set, and what makes its band wider.
     """
 
     workload: Workload
     machine: Machine
     estimator: Estimator
     why: str
-    remarks: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
 
@@ -143,8 +141,8 @@ def _on_cpu(query: Asked) -> Default:
 
     converted = in_type(query.workload, query.machine, query.dtype)
     step = cpu_step_on_threads if query.row.schedule == "threads" else cpu_step
-    made, remarks = step(query.machine, converted)
-    return Default(converted, query.machine, made, "operations as timed networks have them on CPUs", remarks)
+    made, conditions = step(query.machine, converted)
+    return Default(converted, query.machine, made, "operations as timed networks have them on CPUs", conditions)
 
 
 def _on_tpu(query: Asked) -> Default:
@@ -190,7 +188,7 @@ def _served(query: Asked) -> Default:
     made = served_step(converted, running, engine, query.run, named=named)
     whose = made.engine if named or is_llama_cpp(engine) else "an engine"
     what = f"a step under {whose}{under}, as `serve` has it"
-    return Default(converted, running, made.estimator, what, made.remarks, made.conditions)
+    return Default(converted, running, made.estimator, what, made.conditions)
 
 
 @cache
@@ -219,27 +217,29 @@ def _gpu(query: Asked) -> Default:
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
     programs = query.row.law == "kernels in programs"
-    made = gpu_step(gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs)
+    made = gpu_step(
+        gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs, library=unmeasured
+    )
     issued = "timed by themselves" if alone else issued
     ran = f" with {library}" if library else ""
     what = f"kernels as measured on {gpu_kernels().devices} GPUs{ran}, {issued}"
-    return Default(converted, machine, made.estimator, what, (*unmeasured, *made.remarks))
+    return Default(converted, machine, made.estimator, what, made.conditions)
 
 
-def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """The measured kernel library that the machine names, "" where it names none, and a line where it was not measured.
+def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, str]:
+    """The kernel library that the machine names if it was measured, else "", and the other way round.
 
     Raises InputError where the question sets one that was not measured; the known ones are listed.
     """
     named = machine.runtime.library
     if not named:
-        return "", ()
+        return "", ""
     try:
-        return gpu_kernels().library(named), ()
-    except InputError as error:
+        return gpu_kernels().library(named), ""
+    except InputError:
         if "runtime.library" in chosen:
             raise
-        return "", (f"{error}: kernels as of any of them",)
+        return "", named
 
 
 def served(workload: Workload, machine: Machine) -> None:

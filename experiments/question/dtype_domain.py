@@ -1,7 +1,7 @@
-"""Where an answer is outside what its model was made for: the same lines on every verb.
+"""What every verb says below an answer: what contradicts it, what widens its band and by how much, and hints.
 
-What the default answer knows of its band (`Question.remarks`), products in a data type that the matrix engine lacks,
-tiles of many-core GPUs on a machine of few cores. What a question sets and no answer reads: `unused_inputs`.
+Hints are of the question: products in a data type that the matrix engine lacks, tiles of many-core GPUs on a machine of
+few cores. What a question sets and no answer reads: `unused_inputs`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Iterable
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown
+from slipstick.estimators.base.conditions import remarks_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.question.precision import TENSOR_FLOAT
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.machine import Machine, describe
 from slipstick.hwmodels.machine_kind import machine_kind
@@ -29,27 +31,29 @@ LARGE_UNIT = 16_384.0
 MUCH = 0.1
 """Products of a data type with less than this share of the flop of the most frequent type gain nothing that matters."""
 _MATRIX = "flop.matrix."
-TENSOR_FLOAT = "tfloat32"
 
 
 def remarks(question: Question) -> tuple[str, ...]:
-    """A line for each way in which the answer is less sure than its model usually is; none for a run of this host."""
-    if question.estimator.alone:
-        return ()
-    return (
-        *question.remarks,
-        *question.answer().doubts,
-        *_decided(question),
-        *_precision(question),
-        *_few_cores(question),
-    )
+    """What contradicts the answer, then what widens its band, each with its factor; none for a run of this host."""
+    return () if question.estimator.alone else (*contradictions(question), *remarks_of(question.answer().conditions))
 
 
-def _decided(question: Question) -> list[str]:
-    """Branches of a model on values, which no import computes."""
+def contradictions(question: Question) -> list[str]:
+    """A measured time that is far from the model's, and branches of a model on values, which no import computes."""
     assumed = question.workload.metadata.get("assumptions")
     texts = assumed if isinstance(assumed, tuple) else ()
-    return [text for text in map(str, texts) if text.startswith(DECIDED)]
+    return [*question.answer().doubts, *(text for text in map(str, texts) if text.startswith(DECIDED))]
+
+
+def hints(question: Question) -> list[str]:
+    """What may answer better: another data type, another estimator."""
+    return [] if question.estimator.alone else [*_precision(question), *_few_cores(question)]
+
+
+def caution_lines(question: Question, *, verbose: bool) -> list[str]:
+    """Lines below an answer: what contradicts it, and the first hint; all with `verbose`."""
+    hinted = hints(question)[: None if verbose else 1]
+    return [f"beware: {text}" for text in contradictions(question)] + [f"hint: {text}" for text in hinted]
 
 
 def machine_remarks(machine: Machine) -> tuple[str, ...]:

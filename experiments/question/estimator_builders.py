@@ -58,7 +58,7 @@ def roofline_dispatch() -> Estimator:
 def contended_dispatch() -> Estimator:
     """Streams that share the memory's bandwidth, simulated."""
     from slipstick.estimators.roofline.roofline import Roofline
-    from slipstick.estimators.schedules.dispatch import ContendedDispatch
+    from slipstick.estimators.simulation.contended_dispatch import ContendedDispatch
 
     return _composite(Roofline(), ContendedDispatch(), "roofline, streams that share the memory's bandwidth, simulated")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 
+from slipstick.estimators.base.estimate import Estimate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import SIZE_BYTES
+from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import role_of
-from slipstick.workloads.transforms.mixed import HALF
+from slipstick.workloads.transforms.mixed import HALF, MIXED
 from slipstick.workloads.transforms.narrow import (
     as_multiplied,
     computed_in,
@@ -78,3 +81,36 @@ def in_served_type(workload: Workload, machine: Machine, dtype: str | None) -> W
         return converted
     wide = {op.name: op for op in in_type(workload, machine, wide_type(multiplied(machine)))}
     return replace(converted, operations=tuple(wide[op.name] if role_of(op) == "output" else op for op in converted))
+
+
+TENSOR_FLOAT, MATTERS = "tfloat32", 1.5
+"""Factor of the time from which a setting of PyTorch's is named with the work."""
+
+
+def type_settings(workload: Workload, machine: Machine, answer: Estimate) -> list[str]:
+    """What PyTorch chose of the types of products, where the other choice moves the time by more than 1.5 x.
+
+    Counted are products that arithmetic bounds, by the ratio of the peaks; a time of which the host is the longer side
+    moves where the device becomes it.
+    """
+    matrix = machine.engines.get("matrix")
+    if matrix is None or not matrix.rated(TENSOR_FLOAT):
+        return []
+    plain, types = machine.peak("vector", "float32"), {op.name: op.dtype for op in workload}
+    seconds: dict[str, float] = {}
+    for part in answer.parts:
+        if family_of(part.kind).product and part.bound_by == "compute":
+            named = types.get(part.name, "")
+            seconds[named] = seconds.get(named, 0.0) + part.contribution
+    ratios = {name: machine.peak("matrix", name) / plain for name in seconds if matrix.rated(name)}
+    slower = {name: seconds[name] * (ratio - 1) for name, ratio in ratios.items()}
+    faster = seconds.get("float32", 0.0) * (1 - plain / machine.peak("matrix", TENSOR_FLOAT))
+    device, host = answer.sides.get("device", answer.time), answer.sides.get("host", 0.0)
+    cast = sum(seconds for name, seconds in slower.items() if name in HALF and MIXED in workload.metadata)
+    moved = {
+        "TF32 off": device - faster,
+        "TF32 in convolutions": device + slower.get(TENSOR_FLOAT, 0.0),
+        "autocast": device + cast,
+    }
+    changes = {name: abs(math.log(max(other, host) / max(device, host))) for name, other in moved.items()}
+    return [name for name, change in changes.items() if change > math.log(MATTERS)]

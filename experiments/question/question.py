@@ -18,11 +18,12 @@ from slipstick.estimators.base.estimator_base import check_run_names
 from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
+from slipstick.estimators.simulation.job_estimator import JobEstimator
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
-from slipstick.experiments.question.precision import in_type
+from slipstick.experiments.question.precision import TENSOR_FLOAT, in_type, type_settings
 from slipstick.experiments.question.settings import (
     Value,
     by_namespace,
@@ -97,12 +98,10 @@ class Question:
         The data type that was set ("bfloat16"); it is in the operations already. "" where none was.
     calibration
         What was fitted to measurements and answers; it is in the estimator already. None where none was given.
-    remarks
-        Where the default answer is less sure than usual: a line each (see `domain.remarks` for all).
     original
         The question as it was put.
     conditions
-        What the default answer takes that the question may set.
+        What the default answer takes that the question may set, and what makes its band wider.
     """
 
     workload: Workload
@@ -114,7 +113,6 @@ class Question:
     vary: Space = Space()
     dtype: str = ""
     calibration: Fitted | None = None
-    remarks: tuple[str, ...] = ()
     original: Original | None = None
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
@@ -146,9 +144,13 @@ class Question:
     @cached_property
     def _answer(self) -> Estimate:
         made = self.estimator.estimate(self.workload, self.machine, self.run)
-        made = replace(
-            made, work=self.work().text(self.machine.runtime.mode, made.devices), conditions=self._conditions(made)
+        chosen = (
+            type_settings(self.workload, self.machine, made)
+            if self.by_default and made.sides and self.dtype != TENSOR_FLOAT
+            else []
         )
+        work = ", ".join([self.work().text(self.machine.runtime.mode, made.devices), *chosen])
+        made = replace(made, work=work, conditions=self._conditions(made))
         if self.calibration is None or made.provenance != "estimated":
             return made
         return replace(made, provenance="calibrated")
@@ -276,13 +278,12 @@ def _resolved(
         else:
             check_run_number(name, value)
     why, reason, sizes, conditions = "", "", values["workload"], tuple[Condition, ...]()
-    remarks: tuple[str, ...] = ()
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        remarks, reason, conditions = best.remarks, best.reason, best.conditions
+        reason, conditions = best.reason, best.conditions
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -299,9 +300,11 @@ def _resolved(
     if calibration is not None:
         calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
         chosen = calibration.for_question(graph, base, run, chosen)
-        why, reason, remarks, conditions = "", "", (), ()  # those are the default answer's; a calibration says its own
-    if values["estimator"]:
-        chosen = set_parameters(chosen, parameter_values(chosen, values["estimator"]))
+        why, reason, conditions = "", "", ()  # those are the default answer's; a calibration says its own
+    if values["job"] and not isinstance(chosen, JobEstimator):
+        raise InputError(f"job.{next(iter(values['job']))}: {graph.name} is no job; jobs are files of stages (.yaml)")
+    if given_parameters := {**values["estimator"], **values["job"]}:
+        chosen = set_parameters(chosen, parameter_values(chosen, given_parameters))
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     named = {f"{name}.{key}": value for name, inner in settled.items() for key, value in inner.items()}
@@ -316,7 +319,6 @@ def _resolved(
         space,
         dtype or stored,
         calibration,
-        remarks,
     )
     return replace(made, original=original, conditions=conditions, reason=reason)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import TrustedName, found_here, is_own
+from slipstick.common.trusted_code import TrustedName, announce, found_here, is_own
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -54,6 +54,21 @@ def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
         raise InputError(f"{name!r}: a {type(attribute_value).__name__} cannot be called: {want}")
     function: Callable[..., Any] = attribute_value
     return function
+
+
+def own_object(name: str, place: str) -> object:
+    """The record that MODULE:ATTRIBUTE is, or one that the class of this name makes; modules of the current folder too.
+
+    `place`: the file and its field, for messages.
+    Raises InputError where the name came from a file alone, there is none, or it fails.
+    """
+    try:
+        made = found_here(name)
+        return made() if isinstance(made, type) else made
+    except InputError:
+        raise
+    except Exception as error:  # whatever the code raises is the user's to read
+        raise InputError(f"{place} = {name!r}: {type(error).__name__}: {error}") from error
 
 
 def own_record(name: str) -> ShippedEstimator:
@@ -201,7 +216,7 @@ def own_program(
         from slipstick.workloads.importers.torch.importer import import_torch
 
         if isinstance(name, TrustedName):
-            print(f"slipstick: imports {name.rpartition(':')[0]} and runs its code ({name})", file=sys.stderr)
+            announce(str(name))
         label = name.rpartition(":")[2]
         model, shapes, sizes = sized_model(name, inputs)
         _refuse_fixed(name, shapes, numbers)

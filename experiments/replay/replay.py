@@ -27,12 +27,20 @@ RUNTIMES = ("compiled", "graph_replay")
 
 
 def measured_rows(
-    graph: TraceGraph, changes: Sequence[TraceChange], operations: Mapping[int, Op] | None = None
+    graph: TraceGraph,
+    changes: Sequence[TraceChange],
+    operations: Mapping[int, Op] | None = None,
+    timeline: str | None = None,
 ) -> list[dict[str, Any]]:
-    """One row a change: ratio to the trace first, then the step with its 80 % band and the account."""
+    """One row a change: ratio to the trace first, then the step with its 80 % band and the account.
+
+    `timeline`: a file to which the first is written as a Chrome trace.
+    """
     lines = []
-    for change in changes:
+    for number, change in enumerate(changes):
         answer = trace_whatif(graph, change, operations=operations)
+        if timeline and not number:
+            answer.write_trace(timeline)
         lines.append(
             {
                 "workers": change.workers,
@@ -104,6 +112,7 @@ def replay(
     recorded_on: str | Machine | None = None,
     settings: Sequence[str] = (),
     step_pattern: str | None = None,
+    timeline: str | None = None,
 ) -> Answer:
     """Replay a recorded step: as it was, on another machine, under another runtime, or with other loading workers.
 
@@ -121,6 +130,8 @@ def replay(
         Of the target: ``machine.runtime.mode=compiled``, ``machine.clock=1.2GHz``.
     step_pattern
         Pattern of the ranges that are steps: ``iteration (\\d+)``.
+    timeline
+        A file to which the first row's replay is written as a Chrome trace.
 
     Returns
     -------
@@ -141,7 +152,7 @@ def replay(
         notes.append(f"recorded on {read.machine.name}{where}")
     far = target is not None and read.machine is not None and between_vendors(read.machine, target)
     remarks = (BETWEEN_VENDORS,) if far else ()
-    rows = tuple(measured_rows(read.graph, wanted, read.operations))
+    rows = tuple(measured_rows(read.graph, wanted, read.operations, timeline))
     first, ran_on = rows[0], target or read.machine
     step = f"{shown(first['step_s'], 's')} (80 %: {ends_shown(first['low_s'], first['high_s'])})"
     same = not any(f"{term}_s" in row for term in TERMS for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column, in_seconds
+from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, resource_of
@@ -95,6 +98,8 @@ class TraceAnswer(Answer):
     ----------
     critical
         Share of the changed span that each resource has on the critical path, largest first.
+    replayed
+        What was replayed: a graph, and the seconds that each node takes and at which it ends, shape (nodes,).
     """
 
     before: Replay
@@ -103,6 +108,7 @@ class TraceAnswer(Answer):
     high: float
     account: dict[str, float]
     critical: dict[str, float]
+    replayed: tuple[TraceGraph, Floats, Floats] | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -133,6 +139,21 @@ class TraceAnswer(Answer):
             band=(min(self.low, after.step), max(self.high, after.step)),
             provenance=self.provenance,
         )
+
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """Write the changed replay as a Chrome trace, each stream and thread a lane; returns how many events it has.
+
+        Raises
+        ------
+        InputError
+            Where they are more than a million, or the answer was made without a replay.
+        """
+        if self.replayed is None:
+            raise InputError(f"{path}: this answer holds no replay")
+        graph, service, ended = self.replayed
+        nodes, starts = graph.columns, (ended - service).tolist()
+        names, lanes = (nodes.names[code] for code in nodes.name), (nodes.lanes[code] for code in nodes.lane)
+        return write_timeline(path, map(Event, names, lanes, starts, ended.tolist()))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: ratio to the trace, the step with its 80 % band, the bottleneck, and the account in seconds."""
@@ -187,7 +208,8 @@ def trace_whatif(
     account = shapley(changed.terms, step_with)
     half = changed.half_width(service, after)
     critical = critical_shares(changed.with_loading, bound_by, service, done)
-    return TraceAnswer(before, after, after.step / half, after.step * half, account, critical)
+    replayed = changed.with_loading, service, done
+    return TraceAnswer(before, after, after.step / half, after.step * half, account, critical, replayed)
 
 
 def bound_by(node: TraceNode) -> str:

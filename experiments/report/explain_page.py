@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, shown
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.experiments.explain.explanation import COLUMNS, OF_ESTIMATOR, SEEN, interaction
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.dtype_domain import contradictions, hints
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars, Heat
@@ -67,7 +67,7 @@ def write(
     sections.append(folded("What takes the time today", table_html(part_rows(answer), "parts")))
     whatif = WhatIf(question, None, answer, None, 0.8)  # type: ignore[arg-type]
     sections += formula_sections(whatif)
-    sections += assumptions([*remarks(question), *answer.notes])
+    sections += assumptions([*contradictions(question), *hints(question), *answer.notes])
     sections += source_sections(whatif, "sources")
     band = answer.interval()
     sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"

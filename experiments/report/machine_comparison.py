@@ -9,8 +9,9 @@ from itertools import zip_longest
 from typing import Any
 
 from slipstick.common.formatting import count_shown, ratio_shown, share_shown, shown
-from slipstick.estimators.base.conditions import conditions_line
+from slipstick.estimators.base.conditions import conditions_lines
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.sureness import sure_shown
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.experiments.question.facts import Facts, bound_of
@@ -66,7 +67,7 @@ def rows(answers: Sequence[Answered], width: int = 200) -> list[dict[str, Any]]:
             row["there"] = "" if need is None else shown(need.there, "byte")
         row["bound_by"] = bound_of(question.machine, answer)
         row["slower"] = f"{ratio_shown(answer.time / best.time)} x"
-        row["sure"] = "" if answer is best or sure is None else _sure(sure)
+        row["sure"] = "" if answer is best or sure is None else sure_shown(sure)
         result.append(row)
     return result
 
@@ -91,7 +92,7 @@ def winner(answers: Sequence[Answered]) -> str:
         return (
             f"no clear winner: {first[0].machine.name} and {second[0].machine.name} differ by {share_shown(ratio - 1)}"
         )
-    note = "" if sure is None else f", {_sure(sure)} sure"
+    note = "" if sure is None else f", {sure_shown(sure)} sure"
     return f"fastest: {first[0].machine.name}, {ratio_shown(ratio)} x {second[0].machine.name}{note}"
 
 
@@ -129,20 +130,18 @@ def work_lines(answers: Sequence[Answered]) -> list[str]:
 
 
 def default_lines(answers: Sequence[Answered]) -> list[str]:
-    """The sizes that nobody chose, which decide the time on every machine, and what nobody said of one."""
+    """The sizes that nobody chose, which decide the time on every machine, and what widens the band of one."""
     sizes = [one for one in answers[0][1].conditions if one.origin == "default" and one.name.startswith("workload.")]
-    unknown = {
-        question.machine.name: [one.text() for one in answer.conditions if one.origin == "unknown"]
-        for question, answer, _ in answers
-    }
-    return [*filter(None, [conditions_line(sizes)]), *shared(unknown, "unknown")]
+    lines: dict[str, dict[str, list[str]]] = {}
+    for question, answer, _ in answers:
+        for one in answer.conditions:
+            if one.widens or one.origin == "unknown":
+                by_machine = lines.setdefault(one.origin, {other.machine.name: [] for other, _, _ in answers})
+                by_machine[question.machine.name].append(one.text())
+    return [*conditions_lines(sizes), *(text for origin, texts in lines.items() for text in shared(texts, origin))]
 
 
-def _sure(probability: float) -> str:
-    return "> 99 %" if probability > 0.99 else shown(100 * probability, "%")
-
-
-_VARIES = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?(?= x )")
+_VARIES = re.compile(r"(?:(?<![\w.])|(?<=band x))\d[\d,.]*(?:e[-+]?\d+)?(?= x | wider)")
 """A factor: remarks that differ in factors alone are one remark."""
 
 

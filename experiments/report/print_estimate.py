@@ -9,15 +9,15 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown
 from slipstick.estimators.base.conditions import depends_on
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.sureness import sure_row
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.power.facility import price_text
 from slipstick.experiments.explain.operation_counters import counter_rows
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.dtype_domain import contradictions, hints, remarks
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import examined
-from slipstick.experiments.question.warnings import ON_VECTOR_ENGINE, notes_among, warnings_among
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.output import emit, emit_line, line_width
 
@@ -58,11 +58,11 @@ def print_answers(
         doubts = machine_comparison.shared(
             {one.machine.name: _warning_lines(one, answer, verbose=verbose) for one, answer, _ in known}
         )
-        hints = {one.machine.name: [text for text in remarks(one) if ON_VECTOR_ENGINE in text] for one, _, _ in known}
+        hinted = {one.machine.name: hints(one) for one, _, _ in known}
         above = [*machine_comparison.host_lines(known), *machine_comparison.default_lines(known)]
         above += [*(f"model{whom[why]}: {why}" for why in models if why)]
         above += [machine_comparison.INDEPENDENT] if verbose else []
-        for text in [*refusals, *above, *doubts, *([] if verbose else machine_comparison.shared(hints, "hint"))]:
+        for text in [*refusals, *above, *doubts, *machine_comparison.shared(hinted, "hint")]:
             emit_line(text)
 
 
@@ -77,9 +77,8 @@ def print_counters(question: Question, form: str) -> None:
 
 
 def _warning_lines(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
-    """Of one machine among several: its narrow format, which no line of assumptions shows, and its remarks."""
-    notes = remarks(question)
-    texts = [*summary.narrow(answer), *(notes if verbose else warnings_among(notes))]
+    """Of one machine among several: its narrow format, which no line of assumptions shows, and what contradicts it."""
+    texts = [*summary.narrow(answer), *([] if question.estimator.alone else contradictions(question))]
     return texts if verbose else [summary.cut(text) for text in texts]
 
 
@@ -164,6 +163,7 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "low_s": band[0] if band else None,
         "high_s": band[1] if band else None,
         "interval_level": 0.8 if band else None,
+        **sure_row(answer.headline.within),
         "device_s": answer.sides.get("device"),
         "host_s": answer.sides.get("host"),
         "energy_J": answer.energy,
@@ -186,7 +186,6 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
     }
     if not full:
         return row
-    doubts = remarks(question)
     return {
         **row,
         "quantities": [one.row() for one in answer.quantities.values()],
@@ -195,8 +194,8 @@ def _row(question: Question, answer: Estimate, known: Facts, parts: int, *, full
         "dtype": question.workload.metadata.get("dtype"),
         **depends_on(answer.conditions, answer.not_used),
         "assumptions": list(answer.assumptions),
-        "remarks": list(warnings_among(doubts)),
-        "notes": list(notes_among(doubts)),
+        "remarks": list(remarks(question)),
+        "notes": hints(question),
         "metrics": dict(answer.metrics),
         "metric_intervals": {name: list(ends) for name, ends in answer.metric_intervals.items()},
         "parts": operations(answer, parts or None),

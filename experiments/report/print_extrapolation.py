@@ -18,13 +18,13 @@ import numpy as np
 from slipstick.common.answer import AnswerTable, PlainAnswer
 from slipstick.common.columns import LEVEL
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import ends_shown, ratio_shown, shown, visible
+from slipstick.common.formatting import ends_shown, ratio_shown, share_shown, shares_shown, shown, visible
+from slipstick.estimators.base.sureness import verdict_text
 from slipstick.estimators.scaling import Prediction
 from slipstick.estimators.scaling.next_point import most_helpful, next_points
 from slipstick.estimators.scaling.regions import rank
 from slipstick.estimators.scaling.speedup import advise, gains
 from slipstick.estimators.scaling.surfaces import SurfacePrediction
-from slipstick.estimators.scaling.verdict import sureness
 from slipstick.experiments.extrapolate.measurement_table import Readings
 from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict, predict_at
 from slipstick.experiments.extrapolate.series_files import read
@@ -267,7 +267,7 @@ def _say(predictions: Sequence[Prediction], notes: Sequence[str], request: Extra
 def _lines(prediction: Prediction) -> list[str]:
     """The answer in words, the last target first."""
     name, last = prediction.series.parameter, prediction.x[-1]
-    shares = ", ".join(f"{law} {share:.0%}" for law, share in sorted(prediction.shares.items(), key=lambda s: -s[1]))
+    shares = shares_shown(prediction.shares)
     heads = [
         headline(prediction.rows()[-1]),
         f"time [s] = {prediction.text}",
@@ -382,7 +382,7 @@ def _say_surfaces(predictions: Mapping[str, SurfacePrediction], notes: tuple[str
         return
     (prediction,) = predictions.values()
     last = prediction.answers[-1]
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in last.shares)
+    shares = ", ".join(f"{name} {share_shown(share)}" for name, share in last.shares)
     assumed = ("assuming: " + "; ".join([*prediction.assumptions, *notes]),)
     heads = (
         headline(prediction.rows()[-1], len(prediction.parameters)),
@@ -406,9 +406,8 @@ def headline(row: Mapping[str, Any], parameters: int = 1) -> str:
     low, high = row["low_s"], row["high_s"]
     level = f"{100 * row['interval_level']:g} %" if low is not None else ""
     band = f" ({level}: {ends_shown(low, high)})" if level else "; no band"
-    verdict = f", {row['verdict']}" if row["verdict"] else ""
     probability = row["probability_within_20_percent"]
-    verdict += f": {sureness(probability)}" if probability is not None else ""
+    verdict = verdict_text(probability) or (f", {row['verdict']}" if row["verdict"] else "")
     return f"at {point}: {shown(row['time_s'], 's')}{band}{verdict}"
 
 

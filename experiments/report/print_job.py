@@ -23,12 +23,12 @@ from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
 from slipstick.estimators.simulation.job_parameters import job_numbers
 from slipstick.estimators.simulation.run_quantities import TIME, series
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.methods.jobs.job_fit import FittedJob, fit_job
-from slipstick.experiments.methods.jobs.job_measurements import MeasuredRun, read_job_measurements
-from slipstick.experiments.methods.jobs.job_records import JobFile
-from slipstick.experiments.methods.jobs.job_sweep import axis_of, formula_sweep, sweep
-from slipstick.experiments.methods.jobs.simulate_job import PERCENTILES, Simulated, simulate
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_fit import FittedJob, fit_job
+from slipstick.experiments.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.experiments.jobs.job_records import JobFile
+from slipstick.experiments.jobs.job_sweep import axis_of, formula_sweep, sweep
+from slipstick.experiments.jobs.simulate_job import PERCENTILES, Simulated, simulate
 from slipstick.experiments.question.settings import Value, name_and_value
 from slipstick.experiments.question.unused_inputs import NOT_READ, AnswerNumbers, unused_of
 from slipstick.experiments.report.output import emit, show
@@ -242,6 +242,7 @@ class JobRequest:
     calibration: str | None = None
     measured: str | None = None
     fit: tuple[str, ...] = ()
+    allow_code: tuple[str, ...] = ()
 
     def question(self) -> JobQuestion:
         """The job that the options describe, calibrated where they say so.
@@ -252,7 +253,7 @@ class JobRequest:
             raise InputError("give --measured FILE and --fit NAME together: times, and what is fitted to them")
         if self.calibration and self.measured:
             raise InputError("give --calibration FILE, or --measured FILE and --fit NAMES, not both")
-        query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype)
+        query = job_question(self.name, self.machine, self.estimator, self.settings, self.dtype, self.allow_code)
         if self.calibration:
             return replace(query, calibration=load_job_calibration(self.calibration))
         if self.measured:
@@ -313,7 +314,7 @@ def print_fit(request: JobRequest, level: float, out: str | None, plot: str | No
         raise InputError("of a job, give --measured FILE.csv and --fit job.NAME,...: times, and what is fitted to them")
     if not 0 < level < 1:
         raise InputError(f"--level {level:g}: want a probability between 0 and 1")
-    question = job_question(request.name, request.machine, request.estimator, request.settings, request.dtype)
+    question = replace(request, measured=None, fit=()).question()
     made = replace(fitted(question, request.measured, request.fit), level=level)
     heads = []
     if out:

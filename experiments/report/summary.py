@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from slipstick.common.formatting import count_shown, ends_shown, money_shown, share_shown, shortened, shown
-from slipstick.estimators.base.conditions import conditions_line
+from slipstick.estimators.base.conditions import conditions_lines
 from slipstick.estimators.base.estimate import WAITING, Estimate
+from slipstick.estimators.base.sureness import verdict_text
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, power_half_width
 from slipstick.estimators.power.serving_power_law import power_fit
 from slipstick.estimators.schedules.host_issue import DEVICE
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.dtype_domain import caution_lines
 from slipstick.experiments.question.facts import Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.warnings import warning_lines
 from slipstick.workloads.graph.kinds import BYTE, FLOP
 
 SHORT = 110
@@ -41,7 +41,8 @@ def headline(question: Question, answer: Estimate) -> str:
     many = f"{answer.devices} x " if answer.devices > 1 else ""
     named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
     what = f"{question.workload.name} on {many}{question.machine.name}"
-    return f"{what}: {named}{answer.headline.text()}; {answer.provenance}{note}"
+    sure = verdict_text(answer.headline.within)
+    return f"{what}: {named}{answer.headline.text()}{sure}; {answer.provenance}{note}"
 
 
 def heads(question: Question, answer: Estimate) -> list[str]:
@@ -233,17 +234,17 @@ def remainder_rows(answer: Estimate, column: str) -> list[dict[str, Any]]:
     ]
 
 
-def assumptions(question: Question, answer: Estimate, *, verbose: bool) -> list[str]:
-    """Why this model, and what the answer takes for granted; cut unless `verbose`."""
-    lines = [f"model: {question.reason if verbose else question.why}"] if question.why else []
-    lines += warning_lines(remarks(question), verbose=verbose)
+def assumptions(question: Question, answer: Estimate, *, verbose: bool, reason: bool = False) -> list[str]:
+    """Why this model, and what the answer takes for granted; cut unless `verbose`, with the `reason` where asked."""
+    lines = [f"model: {question.reason if verbose or reason else question.why}"] if question.why else []
+    lines += caution_lines(question, verbose=verbose)
     # a calibration that the user chose is named; that of the default answer stands in the line of the model
     elsewhere = ELSEWHERE if question.why else ELSEWHERE[1:]
     shared = [text for text in answer.assumptions if A_DEVICE not in text]
     texts = [text for text in _grouped(shared) if verbose or not text.startswith(elsewhere)]
     lines += [f"{'assuming: ' if index == 0 else ' ' * 10}{text}" for index, text in enumerate(texts)]
     lines = lines if verbose else [cut(line) for line in lines]
-    return [*filter(None, [conditions_line(answer.conditions)]), *lines]
+    return [*conditions_lines(answer.conditions), *lines]
 
 
 def narrow(answer: Estimate) -> list[str]:

@@ -14,7 +14,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.estimate import Estimate, Measurement
 from slipstick.experiments.explain.evaluator import value_of
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.dtype_domain import contradictions, hints
 from slipstick.experiments.question.objectives import FRONT, Objective, known_only
 from slipstick.experiments.report.page import (
     MAX_TABLE_ROWS,
@@ -65,7 +65,7 @@ def write(
         ),
         folded("What takes the time today", table_html(part_rows(answer.today), "parts")),
         *formula_sections(answer),
-        *assumptions([*remarks(question), *answer.today.notes, *settings]),
+        *assumptions([*contradictions(question), *hints(question), *answer.today.notes, *settings]),
         *source_sections(answer),
     ]
     page = write_page(path, title, "; ".join(answer.heads[1:]), cards(answer), sections)

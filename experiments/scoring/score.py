@@ -8,11 +8,11 @@ verdicts, and what happens where a file is missing or cannot be read (a skipped 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from warnings import warn
 
 import numpy as np
@@ -20,12 +20,19 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting import scores
+from slipstick.estimators.fitting.folds import Fold, folds, knowing
 from slipstick.estimators.gpu.transfer.plausibility import TOLERANCE
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.experiments.scoring.scored_cases import Input
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 FloatArray = npt.NDArray[np.float64]
+Row = TypeVar("Row")
+GIVEN = "scored rows"
+"""What is held out where rows are given to be scored: they alone."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,40 @@ class MissingError(InputError):
     """A file of public measurements is not here; the message is the reason of the skipped row."""
 
 
+@dataclass(frozen=True, eq=False)
+class Rows(Generic[Row]):
+    """Rows to learn from and rows to score.
+
+    `rows`: all of them; those given to be scored stand last, and no other is equal to one of them.
+    `first`: the place of the first one given; 0 where none was, and all are scored in turn.
+    """
+
+    rows: Sequence[Row]
+    first: int = 0
+
+    @property
+    def known(self) -> Sequence[Row]:
+        """Those that may be known."""
+        return self.rows[: self.first or None]
+
+    @property
+    def scored(self) -> Sequence[Row]:
+        """Those that are scored."""
+        return self.rows[self.first :]
+
+    def folds(self, *keys: Sequence[str], at_most: int = 0) -> tuple[Fold, ...]:
+        """Groups left out of those that are scored (see `folds`); what was given is never known."""
+        made = folds(*keys, scored=range(self.first, len(self.rows)), at_most=at_most)
+        return knowing(made, self.first) if self.first else made
+
+    def turns(self, *keys: Sequence[str], at_most: int = 0) -> tuple[Fold, ...]:
+        """Groups left out, or, of rows that were given, these alone: their groups may be known."""
+        if not self.first:
+            return self.folds(*keys, at_most=at_most)
+        known, given = np.split(np.arange(len(self.rows)), [self.first])
+        return (Fold(GIVEN, known, given),)
+
+
 @dataclass(frozen=True)
 class Data:
     """Where a board reads: public measurements to learn from, and the files to score (the same ones, or `scored`)."""
@@ -230,6 +271,37 @@ class Data:
             raise MissingError(why_missing(relative, self.scored))
         return path
 
+    @property
+    def judged_folder(self) -> Path:
+        """The folder of the files to score.
+
+        Raises
+        ------
+        MissingError
+            Where it is that of public measurements and there is none.
+        """
+        return self.scored or self.folder
+
+    def learnt(self, known: Sequence[Row], judged: Sequence[Row], key: Callable[[Row], Hashable]) -> list[Row]:
+        """Rows to learn from: what is given to be scored leaves them; all where nothing is given.
+
+        `key`: what makes two rows one measurement.
+        """
+        gone = set() if self.scored is None else set(map(key, judged))
+        return [row for row in known if key(row) not in gone]
+
+    def table(self, known: pd.DataFrame, judged: pd.DataFrame, key: Sequence[str]) -> pd.DataFrame:
+        """`learnt` of tables; `key`: the columns that make two rows one measurement."""
+        if self.scored is None:
+            return known
+        gone = set(judged[list(key)].itertuples(index=False, name=None))
+        return known[[row not in gone for row in known[list(key)].itertuples(index=False, name=None)]]
+
+    def rows(self, known: Sequence[Row], judged: Sequence[Row], key: Callable[[Row], Hashable]) -> Rows[Row]:
+        """Rows to learn from and rows to score (see `learnt`); those known, each in turn, where nothing is given."""
+        learnt = self.learnt(known, judged, key)
+        return Rows(learnt) if self.scored is None else Rows([*learnt, *judged], len(learnt))
+
 
 def of_errors(case: str, held_out: str, errors: FloatArray, baselines: Mapping[str, npt.ArrayLike]) -> Scored:
     """Scores of log(predicted / measured), shape (n,), ours and each baseline's; `replace` sets the rest."""
@@ -238,6 +310,18 @@ def of_errors(case: str, held_out: str, errors: FloatArray, baselines: Mapping[s
 
 
 Score = Callable[[Data], Iterable[Scored | ValidationRow]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a board that scores public rows by what is left out, and rows that are given by all others."""
+
+    public: Score
+    given: Score
+
+    def __call__(self, data: Data) -> Iterable[Scored | ValidationRow]:
+        """The scores of what the data has to score."""
+        return (self.public if data.scored is None else self.given)(data)
 
 
 @dataclass(frozen=True)

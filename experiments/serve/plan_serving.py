@@ -16,8 +16,9 @@ from slipstick.common.columns import RATE, SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, conditions_line, depends_on
+from slipstick.estimators.base.conditions import Condition, conditions_lines, depends_on, remarks_of
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.sureness import sure_row, sure_shown, verdict_text, within_near
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, cached_measured, engine_of_steps
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.power.facility import price_text
@@ -38,9 +39,6 @@ from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, stored_as
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.traffic import Traffic, users_shown
-
-SURELY = 0.99
-"""Beyond which no figure is given: tails of the bands were not scored."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,15 @@ class ServingChoice:
         """As people say it."""
         return f"{self.layout.devices} x {self.machine}, {self.layout.text()}, {self.stored}, {users_shown(self.users)}"
 
+    @property
+    def band(self) -> tuple[float, float]:
+        """Ends of the 80 % band of tokens/s a device."""
+        width = math.exp(self.half_width)
+        return self.per_device / width, self.per_device * width
+
     def row(self) -> dict[str, Any]:
         """As a row of a table."""
-        width = math.exp(self.half_width)
+        low, high = self.band
         return {
             "machine": self.machine,
             "devices": self.layout.devices,
@@ -98,8 +102,9 @@ class ServingChoice:
             "ttft_s": self.ttft,
             "tpot_s": self.tpot,
             "tokens_per_s_per_device": self.per_device,
-            "low": self.per_device / width,
-            "high": self.per_device * width,
+            "low": low,
+            "high": high,
+            **sure_row(within_near(self.per_device, low, high)),
             "tokens_per_s_per_user": self.per_user,
             "keeps_limits": self.keeps,
             "cost_usd_per_million_tokens": self.dollars,
@@ -127,8 +132,8 @@ def cheaper_lines(best: ServingChoice, others: Sequence[ServingChoice]) -> list[
         rival = min((one for one in others if one.machine == name), key=lambda one: one.dollars or math.inf)
         sure = chance_cheaper(best, rival)
         if sure is not None and rival.dollars is not None:
-            words = "over 99 %" if sure > SURELY else share_shown(sure)
-            lines.append(f"cheaper than {rival.text()} at {money_shown(rival.dollars)} a million tokens: {words} sure")
+            cost = f"{money_shown(rival.dollars)} a million tokens"
+            lines.append(f"cheaper than {rival.text()} at {cost}: {sure_shown(sure)} sure")
     return lines
 
 
@@ -165,9 +170,11 @@ class Plan(Answer):
     candidates: tuple[ServingChoice, ...]
     refused: FrozenDict[int]
     remarks: tuple[str, ...] = ()
-    """Machines of which the calibration has no measured row, a line each."""
+    """What makes the band of a machine wider, each with its factor."""
     priced: FrozenDict[str] = FrozenDict()
     """The price of a device's hour by machine, with its source and age; "" where it is not known."""
+    measured: tuple[str, ...] = ()
+    """What measured steps and runs of one's own changed."""
     rate: float | None = None
     """Requests/s of the stream for which copies were counted."""
     sized: ServingChoice | None = None
@@ -234,22 +241,23 @@ class Plan(Answer):
         lines = [
             f"serving {self.model}: {self.text()}",
             f"{len(self.candidates)} layouts and loads answered, {left}",
-            *(f"beware: {text}" for text in self.remarks),
+            *(f"note: {text}" for text in self.measured),
         ]
         if self.rate is not None:
             lines.append(self._sized_line(self.rate))
         best = self.best
         if best is None:
             nearest = max(self.candidates, key=lambda c: c.keeps)
-            lines.append(f"none keeps {limits_text(self.limits)} with {SURE:.0%} probability")
-            return (*lines, f"nearest: {nearest.text()} ({nearest.keeps:.0%})")
+            lines.append(f"none keeps {limits_text(self.limits)} with {share_shown(SURE)} probability")
+            return (*lines, f"nearest: {nearest.text()} ({share_shown(nearest.keeps)})")
         unpriced = ", ".join(name for name, text in self.priced.items() if not text)
         why = "least dollars a token" if self.in_dollars else f"most tokens/s a device; no price of {unpriced}: --price"
         figures = f"first token {shown(best.ttft, 's')}, further token {shown(best.tpot, 's')}"
         figures += f", {count_shown(best.per_device)} tokens/s a device"
+        figures += verdict_text(within_near(best.per_device, *best.band))
         if best.dollars is not None:
             figures += f", {money_shown(best.dollars)} a million tokens"
-        lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {best.keeps:.0%} probability"]
+        lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {share_shown(best.keeps)} probability"]
         lines += cheaper_lines(best, self.sure)
         lines += [f"price of {name}: {text}" for name, text in self.priced.items() if text]
         most = sorted(self.refused.items(), key=lambda item: -item[1])[:2]
@@ -262,7 +270,7 @@ class Plan(Answer):
         times = f"first token {shown(one.ttft, 's')}, further token {shown(one.tpot, 's')}"
         return (
             f"{head}, as simulated: {one.layout.devices} x {one.machine}, {one.layout.text()}, {one.stored}; {times}, "
-            f"{users_shown(one.users)} at a copy; limits kept with {one.keeps:.0%} probability"
+            f"{users_shown(one.users)} at a copy; limits kept with {share_shown(one.keeps)} probability"
         )
 
     @property
@@ -272,14 +280,15 @@ class Plan(Answer):
         return served.deployment.conditions if served else ()
 
     @property
-    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """Conditions of the pick; what is given here is read, or refused."""
         return depends_on(self.conditions, ())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Conditions, which first token is meant, how many requests run together, what is guessed where tokens are."""
-        lines = [conditions_line(self.conditions)] if self.conditions else []
+        mine = remarks_of(self.conditions)
+        lines = [*conditions_lines(self.conditions), *(f"wider: {text}" for text in self.remarks if text not in mine)]
         lines += ["first token: the median of a settled closed loop; the mean of `serve` also counts its beginning"]
         best, served = self.best, self.candidates[0].served
         together = math.ceil(best.users / best.layout.data) if best else 0
@@ -358,7 +367,8 @@ class Search:
             raise InputError(f"{self.known}: measured steps are of one machine, not of {', '.join(self.machines)}")
         candidates: list[ServingChoice] = []
         refused: dict[str, int] = {}
-        remarks: list[str] = []
+        measured: list[str] = []
+        remarks: dict[str, None] = {}
         priced: dict[str, str] = {}
         for name in self.machines:
             at = machine(name)
@@ -366,8 +376,9 @@ class Search:
                 at = at.using({"price": self.prices[name]})
             priced[name] = price_text(at)
             known = self._known(name, at)
-            remarks += [cached_measured(known).text()] if known else []
-            remarks += Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known).remarks()
+            there = Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known)
+            measured += [cached_measured(known).text(), *there.contradictions] if known else []
+            remarks |= dict.fromkeys(remarks_of(there.conditions))
             for dtype, layout in itertools.product(self.types, layouts(model, at, self.devices)):
                 try:
                     candidates += self._loads(name, at, model, layout, stored_as(model, dtype), known)
@@ -380,7 +391,14 @@ class Search:
         drawn = f"each drawn from {1 - Traffic.length_range:g}-1 x that"
         traffic = f"{self.input_tokens:g} + {self.output_tokens:g} tokens ({drawn})"
         plan = Plan(
-            model.name, self.limits, traffic, tuple(candidates), FrozenDict(refused), tuple(remarks), FrozenDict(priced)
+            model.name,
+            self.limits,
+            traffic,
+            tuple(candidates),
+            FrozenDict(refused),
+            tuple(remarks),
+            FrozenDict(priced),
+            tuple(measured),
         )
         return plan if self.rate is None else replace(plan, rate=self.rate, sized=self._sized(plan, self.rate))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
@@ -15,7 +16,7 @@ from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import HEAD, Value
-from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
+from slipstick.experiments.question.unused_inputs import BOUNDED, AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.layout import Layout
@@ -33,6 +34,11 @@ PARALLEL = {
     "replicas": "replicas",
 }
 """Degrees of a layout, and the numbers of the run that hold them."""
+
+
+ENGINE_OPTIONS = ("cache_dtype", "max_batched_tokens", "max_num_seqs", "chunked_prefill", "preemption")
+OF_ENGINE = {"cache_dtype": "cache_type"}
+"""Options of an engine that may bound nothing under a light load, and the one that a field here names otherwise."""
 
 
 @dataclass(frozen=True)
@@ -140,19 +146,28 @@ class ServingOptions:
         return made
 
 
+USUAL = {one.name: one.default for one in fields(ServingOptions) if one.name in (*ENGINE_OPTIONS, *OF_ENGINE.values())}
+"""What these are where nobody says."""
+
+
 def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> Serving:
-    """The answer with what of the machine was set, and what of that it did not read."""
-    if not wanted.changes:
-        return answer
+    """The answer with what of the machine was set, what of that it did not read, and options that bound nothing."""
 
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
-        changes = {name.removeprefix(HEAD): value for name, value in given.items()}
-        made = replace(wanted, changes=changes).deployment()  # type: ignore[arg-type]
+        changes = {name.removeprefix(HEAD): value for name, value in given.items() if name.startswith(HEAD)}
+        options = {OF_ENGINE.get(name, name): value for name, value in given.items() if not name.startswith(HEAD)}
+        made = replace(wanted, **{**USUAL, **options}, changes=changes).deployment()  # type: ignore[arg-type]
         return AnswerNumbers.of_estimate(simulated(made, load, answer.limits))
 
-    given = {f"{HEAD}{name}": value for name, value in wanted.changes.items()}
+    options = {name: getattr(wanted, OF_ENGINE.get(name, name)) for name in ENGINE_OPTIONS}
+    typed = {name: value for name, value in options.items() if value != USUAL[OF_ENGINE.get(name, name)]}
+    given = {**{f"{HEAD}{name}": value for name, value in wanted.changes.items()}, **typed}
+    if not given:
+        return answer
     unused, conditions = unused_of(given, numbers, answer.deployment.machine)
-    return replace(answer, given=conditions, not_used=unused)
+    bounded = [Condition(one.name, one.value, "given", BOUNDED) for one in unused if one.name in typed]
+    unused = tuple(one for one in unused if one.name not in typed)
+    return replace(answer, given=(*conditions, *bounded), not_used=unused)
 
 
 def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:
@@ -189,7 +204,11 @@ def traffic(
     """The traffic that options describe: lengths in tokens, `rate` in requests a second, the rest shares.
 
     One user, where nothing says how requests come.
+
+    Raises InputError where burstiness is given and no rate.
     """
+    if burstiness != 1 and rate is None:
+        raise InputError(f"--burstiness {burstiness:g}: of a stream of requests; give its --rate, or leave it out")
     given = recorded(requests) if requests else ()
     if users is None and rate is None and not (given and given[0].arrival is not None):
         users = 1

@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.formatting import count_shown, ends_shown, format_quantity, money_shown, shown
+from slipstick.common.formatting import (
+    count_shown,
+    ends_shown,
+    format_quantity,
+    money_shown,
+    share_shown,
+    shares_shown,
+    shown,
+)
 from slipstick.estimators.engine_steps.measured_steps import cached_measured
 from slipstick.estimators.power.facility import price_text
 from slipstick.estimators.power.power_cap import cap_watts
-from slipstick.estimators.serving.deployment import APART
 from slipstick.estimators.serving.serving_answer import Serving
-from slipstick.experiments.question.warnings import warnings_among
 from slipstick.experiments.serve.slo_limits import limits_text
 
 LARGE_PRODUCT = 0.74
@@ -34,21 +40,20 @@ def lines(answer: Serving) -> list[str]:
     for measure, name in (("ttft", "first token"), ("tpot", "further token")):
         if answer.served.quantiles(measure):
             result.append(_times(answer, measure, name))
-    cache = f"{summary['cache_tokens']:,} tokens of cache, at most {summary['cache_peak']:.0%} in use"
+    cache = f"{summary['cache_tokens']:,} tokens of cache, at most {share_shown(summary['cache_peak'])} in use"
     held = format_quantity(summary["weight_bytes_per_device"], "byte")
     capacity = format_quantity(deployment.step.device.capacity, "byte")
     lost = summary["preemptions"]
     fits = "fits" if not lost else f"the weights fit, the cache does not: {lost:,} times a request lost its place in it"
     result.append(f"memory: {fits}; {held} of weights a device of {capacity}; {cache}")
-    bounds = ", ".join(f"{name} {share:.0%}" for name, share in sorted(answer.bounds.items(), key=lambda b: -b[1]))
-    busy = f"busy {summary['busy']:.0%}, {summary['prompt_share']:.0%} in steps with prompts"
-    result.append(f"a decode step goes to: {bounds}; {busy}")
+    busy = f"busy {share_shown(summary['busy'])}, {share_shown(summary['prompt_share'])} in steps with prompts"
+    result.append(f"a decode step goes to: {shares_shown(answer.bounds)}; {busy}")
     if workers := answer.workers:
         over = count_shown(workers["kv_transfer_s"] * 1e3)
-        shares = ", ".join(f"{name} workers busy {workers[f'{name}_busy']:.0%}" for name in ("prefill", "decode"))
+        shares = shares_shown({f"{name} workers busy": workers[f"{name}_busy"] for name in ("prefill", "decode")})
         result.append(f"{shares}; from a prompt read to its first token {over} ms (sending its cache, joining a step)")
     if answer.limits:
-        share, least, most = (f"{summary[f'meeting_limits{end}']:.0%}" for end in ("", "_low", "_high"))
+        share, least, most = (f"{share_shown(summary[f'meeting_limits{end}'])}" for end in ("", "_low", "_high"))
         result.append(f"{limits_text(answer.limits)}: kept by {share} of requests (80 %: {least} .. {most})")
     dollars, joules = summary["cost_usd_per_million_tokens"], summary["energy_J_per_million_tokens_at_most"]
     if dollars is not None:
@@ -64,12 +69,11 @@ def lines(answer: Serving) -> list[str]:
 
 
 def warnings_of(answer: Serving) -> list[str]:
-    """Where an answer leaves what was measured, or wants what an engine would refuse: a line each."""
+    """What contradicts an answer, or what an engine would refuse: a line each."""
     deployment, summary = answer.deployment, answer.summary()
     model, machine = deployment.model, deployment.machine
     measured = cached_measured(deployment.known).disagreement if deployment.known else ""
-    result = [*(text for text in (overload(answer), measured) if text), *warnings_among(deployment.remarks())]
-    result += [APART] if deployment.prefill else []
+    result = [*(text for text in (overload(answer), measured) if text), *deployment.contradictions]
     if answer.clock is not None and machine.clock < answer.clock:
         left, clock = (format_quantity(value, "Hz") for value in (machine.clock, answer.clock))
         result.append(
@@ -82,8 +86,8 @@ def warnings_of(answer: Serving) -> list[str]:
     peak = answer.peak_share_of_prompts
     if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
         result.append(
-            f"prompts are read at {peak:.0%} of the peak, though a bfloat16 product of 8192^3 alone reaches "
-            f"{LARGE_PRODUCT:.0%} of it on H100 (docs/notes/serving.md): they may take "
+            f"prompts are read at {share_shown(peak)} of the peak, though a bfloat16 product of 8192^3 alone reaches "
+            f"{share_shown(LARGE_PRODUCT)} of it on H100 (docs/notes/serving.md): they may take "
             f"{peak / LARGE_PRODUCT:.2f} x as long"
         )
     longest = max((one.input_tokens + one.output_tokens for one in answer.traffic.requests), default=0)

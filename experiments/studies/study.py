@@ -29,8 +29,12 @@ from slipstick.common.writer import write_text
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.fitting.calibration import Calibration, calibrate
+from slipstick.estimators.simulation.job_estimator import JobEstimator
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
+from slipstick.experiments.jobs import is_job
+from slipstick.experiments.jobs.job_file import job_question
+from slipstick.experiments.jobs.simulate_job import runs_of
 from slipstick.experiments.question.axes import counts_values, is_count, merged_steps, quantity, values_of
 from slipstick.experiments.question.objectives import Objective, objective_of
 from slipstick.experiments.question.question import Question, question
@@ -324,9 +328,19 @@ class Study(Record):
             answers = self._estimator() or estimator_to_fit(query.workload)
             why = f"{answers}; {', '.join(made.names)} fitted to {made.source}"
             return replace(query, estimator=made, why=why, calibration=made)
+        if isinstance(workload, str) and is_job(workload):
+            job = self._job(workload, machine)
+            return question(job.workload, self._path(machine), job, self.set)
         subject, target, dtype = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
         fitted, estimator = self._read_calibration(target), self._estimator()
         return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
+
+    def _job(self, name: str, machine: str) -> JobEstimator:
+        """A job that the study names, whose stages that name no machine run on the case's."""
+        query = job_question(self._path(name), None, self._estimator(), allow_code=tuple(self._trusted))
+        open_stages = [stage for stage in query.file.stages if stage.workload and stage.machine is None]
+        job, notes = replace(query, machine=self._path(machine) if open_stages else None).job()
+        return JobEstimator(job, query.file.runs or runs_of(job), notes)
 
     def _read_calibration(self, machine: str) -> Fitted | None:
         if not self.calibration_file and not self.measured:

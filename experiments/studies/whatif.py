@@ -71,7 +71,7 @@ class WhatIf(Answer):
     unused: tuple[NotUsed, ...] = ()
 
     @property
-    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """Conditions of today's answer, and what is set or varies and is not used."""
         return depends_on(self.today.conditions, (*self.unused, *self.today.not_used))
 

@@ -119,7 +119,7 @@ class Answer:
         return ()
 
     @property
-    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """What JSON says of its conditions and of what was given and not used: rows by key; empty where unknown."""
         return {}
 
@@ -191,7 +191,7 @@ def json_text(
     rows: Sequence[Mapping[str, Any]],
     remarks: Sequence[str] | None = None,
     provenance: Provenance | None = None,
-    depends: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
+    depends: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
 ) -> str:
     """Rows as JSON, each with the version of the keys; of an answer also with its warnings, on what it rests, and on
     what it depends (`Answer.depends`)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import PurePath
@@ -196,6 +196,11 @@ def typed_shown(value: float, unit: str = "") -> str:
 def share_shown(share: float) -> str:
     """A part of a whole, 0..1, in per cent: ``77 %``."""
     return shown(100 * share, "%")
+
+
+def shares_shown(shares: Mapping[str, float]) -> str:
+    """``memory 60 %, fixed 40 %``: the largest first."""
+    return ", ".join(f"{name} {share_shown(share)}" for name, share in sorted(shares.items(), key=lambda one: -one[1]))
 
 
 def count_shown(value: float) -> str:

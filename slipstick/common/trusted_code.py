@@ -89,8 +89,15 @@ def import_own(name: str) -> Any:
     return getattr(import_module(name_in_python), attribute)
 
 
+def announce(name: str) -> None:
+    """Say on standard error that a module is imported, which runs its code; once imported, it runs no second time."""
+    module = name.rpartition(":")[0]
+    if Path(module).stem not in sys.modules:
+        print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
+
+
 def found_here(name: str) -> Any:
-    """What MODULE:ATTRIBUTE is, modules of the current folder too; the import is reported on standard error.
+    """What MODULE:ATTRIBUTE is, modules of the current folder too; the first import is reported on standard error.
 
     Raises InputError where the name is no `TrustedName`: it came from a file.
     """
@@ -98,5 +105,5 @@ def found_here(name: str) -> Any:
     if _is_trusted(name):
         if here not in sys.path:
             sys.path.insert(0, here)  # stays: workers import the same module
-        print(f"slipstick: imports {name.partition(':')[0]} and runs its code ({name})", file=sys.stderr)
+        announce(str(name))
     return import_own(name)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.imports import FILES, nodes, tree
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
 LAYERS = ("hwmodels", "workloads", "estimators", "experiments")
@@ -55,31 +57,30 @@ class Row:
 def registered() -> set[str]:
     """Functions and classes that call an opener: by their name, those of one file alone with the file's."""
     found = set()
-    for layer in LAYERS:
-        for path in (ROOT / layer).rglob("*.py"):
-            if LABORATORY & {*path.parts}:
-                continue
-            tree = ast.parse(path.read_text())
-            known = {
-                alias.asname or alias.name
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slipstick.common")
-                for alias in node.names
-                if alias.name in OPENERS
+    for path in FILES:
+        if path.parts[0] not in LAYERS or LABORATORY & {*path.parts}:
+            continue
+        known = {
+            alias.asname or alias.name
+            for node in nodes(path)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("slipstick.common")
+            for alias in node.names
+            if alias.name in OPENERS
+        }
+        for name, function in _functions(path) if known else ():
+            calls = {
+                node.func.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             }
-            for name, function in _functions(tree, path.stem):
-                calls = {
-                    node.func.id
-                    for node in ast.walk(function)
-                    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-                }
-                if calls & known:
-                    found.add(name)
+            if calls & known:
+                found.add(name)
     return found
 
 
-def _functions(tree: ast.Module, stem: str) -> Iterator[tuple[str, ast.AST]]:
-    for node in tree.body:
+def _functions(path: Path) -> Iterator[tuple[str, ast.AST]]:
+    stem = path.stem
+    for node in tree(path).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield f"{stem}.{node.name}" if node.name.startswith("_") else node.name, node
 

@@ -96,8 +96,8 @@ def use_study(path: Path) -> object:
 
 def use_job(path: Path) -> object:
     """By formula, and a few simulated runs; with an estimator of the command line, which is none of the file's."""
-    from slipstick.experiments.methods.jobs.job_file import job_question
-    from slipstick.experiments.methods.jobs.simulate_job import simulate
+    from slipstick.experiments.jobs.job_file import job_question
+    from slipstick.experiments.jobs.simulate_job import simulate
 
     question = job_question(str(path), "v100-sxm")
     question.formula(question.job()[0])
@@ -106,9 +106,9 @@ def use_job(path: Path) -> object:
 
 def use_job_times(path: Path) -> object:
     """The fit itself, of few runs."""
-    from slipstick.experiments.methods.jobs.job_file import job_question
-    from slipstick.experiments.methods.jobs.job_fit import fit_job
-    from slipstick.experiments.methods.jobs.job_measurements import read_job_measurements
+    from slipstick.experiments.jobs.job_file import job_question
+    from slipstick.experiments.jobs.job_fit import fit_job
+    from slipstick.experiments.jobs.job_measurements import read_job_measurements
 
     found = read_job_measurements(str(path), ["host", "infeed", "step"])
     question = job_question("resnet50", "tpu-v2-8")
@@ -117,7 +117,7 @@ def use_job_times(path: Path) -> object:
 
 def use_job_calibration(path: Path) -> object:
     from slipstick.estimators.simulation.job_calibration import load_job_calibration
-    from slipstick.experiments.methods.jobs.simulate_job import simulate
+    from slipstick.experiments.jobs.simulate_job import simulate
 
     return simulate(
         "stragglers", settings=["job.steps=3", "job.copies=2"], runs=2, calibration=load_job_calibration(path)

@@ -95,7 +95,7 @@ def test_parameters_are_declared_once_and_checked() -> None:
     model = ComposedEstimator(Roofline(0.5), Sequential())
     value, note = parameters(model)["operation.compute_efficiency"]
     assert (value, note.unit, note.high) == (0.5, "1", 1.0)
-    with pytest.raises(InputError, match=r"operation.compute_efficiency = 1.5 1: want a value in \[1e-06, 1\]"):
+    with pytest.raises(InputError, match=r"operation.compute_efficiency = 1.5: want a value in \[1e-06, 1\]"):
         with_parameters(model, {"operation.compute_efficiency": 1.5})
     with pytest.raises(InputError, match="Roofline.overhead = -1"):
         Roofline(overhead=-1.0)

@@ -89,8 +89,8 @@ def test_what_was_not_timed_widens_the_band_and_is_named() -> None:
     eager = question("resnet50-inference", DESKTOP, settings={"run.batch": 8}).answer()
     widths = [math.log(high / low) for low, high in filter(None, (timed.interval(), eager.interval()))]
     assert widths[0] < widths[1]
-    remarks = cpu_step(I9, workload("resnet50").bind(batch=8))[1]
-    assert "not compiled and training and on several images" in remarks[0]
+    (use,) = cpu_step(I9, workload("resnet50").bind(batch=8))[1]
+    assert "not compiled and training and on several images" in use.value and use.widens
 
 
 def test_what_ships_is_fitted_to_the_rows_that_are_here() -> None:
@@ -103,7 +103,7 @@ def test_what_ships_is_fitted_to_the_rows_that_are_here() -> None:
 
 @pytest.mark.slow
 def test_what_ships_is_what_the_rows_give() -> None:
-    from slipstick.experiments.scoreboards.vision.cpu_library_fit import refit
+    from slipstick.experiments.scoreboards.programs.cpu_library_fit import refit
 
     if training_file("vision/timm.csv.gz") is None:
         pytest.skip(why_missing("vision/timm.csv.gz"))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.schedules.critical_path import CriticalPath
-from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
+from slipstick.estimators.simulation.contended_dispatch import ContendedDispatch
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost

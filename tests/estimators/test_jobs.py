@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,36 @@ def test_a_barrier_is_the_sum_of_slowest_copies() -> None:
     service = one._service(one._rows(np.random.default_rng([3, 0])), 50, 0, np.random.default_rng([3, 1]))
     ends = np.cumsum(np.max([row[0] for row in service], axis=0))
     np.testing.assert_allclose(run.step_ends(), ends, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("copies", [2, 7, 64])
+def test_the_longest_of_exponential_times_is_a_harmonic_number(copies: int) -> None:
+    stage = Stage("step", 2.0, variation=1.0, distribution="exponential")
+    assert stage.longest(copies) == pytest.approx(2.0 * sum(1 / k for k in range(1, copies + 1)), rel=0.01)
+    assert Stage("step", 2.0).longest(copies) == 2.0
+    slow = Stage("step", 1.0, slow_share=0.1, slow_factor=3.0)
+    assert slow.longest(copies) == pytest.approx(1 + 2 * (1 - 0.9**copies), rel=0.01)
+
+
+@pytest.mark.parametrize("copies", [1, 4, 64])
+def test_the_formula_of_copies_that_wait_for_each_other_is_their_simulation(copies: int) -> None:
+    varied = Stage("step", 1.0, variation=0.2, slow_share=0.01, slow_factor=2.0, uneven=0.05)
+    kinds = [
+        job(replace(varied, together=True), steps=100, copies=copies),
+        job(
+            replace(varied, buffer=None), Stage("sum", 0.1, together=True, buffer=None),
+            steps=100, copies=copies, population=1,
+        ),
+    ]  # fmt: skip
+    for one in kinds:
+        simulated = np.mean([one.simulate(seed).time for seed in range(20)])
+        assert one.ideal() == pytest.approx(simulated, rel=0.03)
+
+
+def test_copies_that_start_together_take_no_turns() -> None:
+    stages = (Stage("step", 1.0, together=True, resource="link"),)
+    with pytest.raises(InputError, match="2 copies that start together cannot take turns at the resource 'link'"):
+        Job("x", Pipeline(stages, "step", {"link": 1}), 5, copies=2)
 
 
 def test_one_customer_never_waits() -> None:

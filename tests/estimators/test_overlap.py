@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.schedules.dispatch import AsynchronousDispatch, ContendedDispatch
+from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
+from slipstick.estimators.simulation.contended_dispatch import ContendedDispatch
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine

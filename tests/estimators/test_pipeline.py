@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
+from slipstick.common.timeline import write_timeline
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.stage import Stage
 
@@ -87,15 +89,20 @@ def test_a_shared_resource_is_simulated_and_has_no_recurrence() -> None:
         shared.run(4)
 
 
-def test_the_chrome_trace_holds_every_service() -> None:
+def test_the_chrome_trace_holds_every_service(tmp_path: Path) -> None:
     run = slow_host().run(10)
-    events = list(run.chrome_events())
-    json.dumps(events)
+    count = write_timeline(tmp_path / "run.json", run.events())
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    assert len([each for each in events if each["ph"] == "X"]) == count
+    stages = {each["args"]["name"]: each["pid"] for each in events if each["name"] == "process_name"}
+    assert list(stages) == [stage.name for stage in run.pipeline.stages]
     services = [each for each in events if each.get("cat") == "service"]
     assert len(services) == 5 * 10
     assert max(each["ts"] + each["dur"] for each in services) == pytest.approx(run.time * 1e6)
     for stage in range(5):  # a worker does one thing at a time
-        for worker in range(2):
+        lanes = {each["tid"] for each in services if each["pid"] == stage}
+        assert len(lanes) <= 2
+        for worker in lanes:
             own = sorted((e["ts"], e["ts"] + e["dur"]) for e in services if (e["pid"], e["tid"]) == (stage, worker))
             assert all(end <= begin + 1e-6 for (_, end), (begin, _) in pairwise(own))
 

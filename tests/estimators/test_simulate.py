@@ -9,7 +9,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
 from slipstick.estimators.schedules.thread_contention import Contention
-from slipstick.estimators.schedules.thread_simulation import SharedMemory, simulate_round
+from slipstick.estimators.simulation.thread_simulation import SharedMemory, simulate_round
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.networks.phi_cnn import phi_cnn, phi_network
 

@@ -14,6 +14,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.tpu.systolic_array import DATAFLOWS, SystolicArray, cycles, cycles_formula
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
@@ -182,3 +183,16 @@ def test_products_without_traffic_do_not_share_the_formula_of_those_with_it() ->
     both = SystolicArray().times([moved, fused], on)
     assert both[0] == pytest.approx(3 * 64 * 64 * 2 / 1e9)
     assert both[1] == pytest.approx(int(cycles(64, 64, 64, 128, 128, "ws", "double_buffered", arrays=2)) / 700e6)
+
+
+@pytest.mark.parametrize("name", ["gaudi3", "trainium2", "tpu-v4"])
+def test_depthwise_convolutions_take_no_longer_in_a_narrower_type(name: str) -> None:
+    """Each type is exact in float32, so that the vector engine computes it where a channel fills no array."""
+    on, times = catalogued(name), {}
+    for dtype in ("float32", "tfloat32", "bfloat16"):
+        depthwise = convolution("a", 1, 40, 40, (3, 3), (56, 56), groups=40, dtype=dtype)
+        try:
+            times[dtype] = float(SystolicArray().times((depthwise,), on)[0])
+        except InputError:
+            continue  # no engine of it
+    assert all(seconds <= times.get("float32", seconds) * 1.0001 for seconds in times.values())

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,7 @@ def test_a_damaged_part_and_another_study_are_refused_by_name(study: Path, capsy
 def test_own_executors_give_the_same_bytes_also_when_a_worker_dies(
     study: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    sys.modules.pop("mine_engines", None)
     assert command(["study", "run", str(study), "--folder", "own", "--executor", engine]) == 0
     said = capsys.readouterr().err
     assert "imports mine_engines and runs its code" in said

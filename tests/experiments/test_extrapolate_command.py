@@ -212,4 +212,4 @@ def test_a_table_without_bands_has_no_column_of_their_level(tmp_path: Path, caps
     path.write_text("threads,time_s\n1,10\n2,6\n")
     assert run(["extrapolate", str(path), "--to", "4"]) == 0
     out = capsys.readouterr().out
-    assert "no band, do not extrapolate" in out and "interval_level" not in out
+    assert "no band, do not trust" in out and "interval_level" not in out

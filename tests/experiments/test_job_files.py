@@ -9,7 +9,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.jobs import shipped_jobs
+from slipstick.experiments.jobs import shipped_jobs
 from tests.printed import rows as answer
 
 OWN = """
@@ -74,12 +74,15 @@ def test_an_input_pipeline_of_the_estimate_becomes_stages(own: str, capsys: pyte
 
 
 @pytest.mark.parametrize("name", shipped_jobs())
-def test_the_studies_that_ship_miss_their_formula(name: str) -> None:
+def test_the_studies_that_ship_miss_their_formula_but_for_the_barrier(name: str) -> None:
     scatters = {"hosts-of-tpus": ("decode", "infeed", "step"), "stragglers": ("compute",)}.get(name, ())
     alone = [f"job.{stage}.scatter=0" for stage in scatters]
     found = ss.simulate(name, settings=["job.steps=150", *alone], runs=3)
     ratio = found.rows()[0]["over_formula"]
-    assert ratio > 1.05 or ratio < 0.95
+    if name == "stragglers":  # the expected longest is a closed form
+        assert ratio == pytest.approx(1, abs=0.03)
+    else:
+        assert ratio > 1.05 or ratio < 0.95
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from slipstick.common.columns import for_people
 from slipstick.estimators.simulation.job_calibration import JobCalibration, load_job_calibration
 from slipstick.estimators.simulation.run_quantities import series
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.methods.jobs.job_fit import FittedJob, fit_job
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_fit import FittedJob, fit_job
 from tests.printed import rows as answer
 
 FED = """

@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.experiments.cli import cli
-from slipstick.experiments.measure.clocks.timing import Protocol
+from slipstick.experiments.measure.clocks.timing import Protocol, Timing
 from slipstick.experiments.measure.host import host_rates as host
 from slipstick.experiments.measure.host import host_topology
 from slipstick.experiments.measure.host.host_rates import (
@@ -55,6 +55,38 @@ def test_measured_host() -> None:
     load = measured.best("bandwidth", "L1", cores=1)
     assert chain is not None and load is not None
     assert 8 / chain < load  # a sum that may not be split waits for each addition
+
+
+@pytest.mark.parametrize(
+    ("loads", "count", "warned"), [((0.4, 0.4, 0.4), 1, False), ((8.0, 0.4, 0.4), 2, False), ((8.0, 8.0, 8.0), 3, True)]
+)
+def test_a_pass_under_load_is_repeated_and_the_fastest_counts(
+    loads: tuple[float, ...], count: int, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[float] = []
+
+    def measured(tasks: dict[str, object], protocol: Protocol) -> dict[str, Timing]:
+        load, slow = loads[len(passes)], (3.0, 1.0, 2.0)[len(passes)]
+        passes.append(load)
+        timing = Timing(slow, slow, slow, 0.01, (slow,), 1, 1.0, (load, load), 0.0, 0.0, protocol)
+        return dict.fromkeys(tasks, timing)
+
+    monkeypatch.setattr(host, "measure", measured)
+    monkeypatch.setattr(host, "compiled", lambda: dict.fromkeys(host.STREAMS, lambda *_: 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    rates = host._bandwidths({"L1": 16384}, Protocol())
+    assert len(passes) == count
+    stream = host.STREAMS["load"]
+    moved = 16384 // (8 * stream.arrays) * int(4e6 / 16384) * stream.traffic
+    assert next(rate for rate in rates if rate.benchmark == "load").value == pytest.approx(
+        moved / min((3.0, 1.0, 2.0)[:count])
+    )
+    flags = [flag for rate in rates for flag in rate.flags]
+    assert any("under load (8.0 a core): the fastest of 3 passes" in flag for flag in flags) == warned
+    told = (
+        HostMeasurement(SMALL, tuple(rates), Protocol(), "today", 8.0).machine().source_of("memory.L1.bytes_per_cycle")
+    )
+    assert ("under load: may be higher" in told) == warned
 
 
 def results(value: float) -> tuple[HostRate, ...]:

@@ -19,7 +19,7 @@ from tests import files_made
 from tests.attack import seeds
 from tests.verbs_there import options
 from tests.workloads.test_execution_traces import node
-from tools.imports import FILES, tree
+from tools.imports import FILES, nodes
 
 PLACES = {
     "MACHINE": "h100-dgx",
@@ -82,7 +82,7 @@ def test_what_read_proposes_runs(files: list[str], capsys: pytest.CaptureFixture
 def proposals() -> Iterator[tuple[str, str]]:
     """(file, text after the name of the command) of every text of the program that says it, a hole for each value."""
     for path in FILES:
-        for part in ast.walk(tree(path)):
+        for part in nodes(path):
             if isinstance(part, ast.JoinedStr):
                 text = "".join(str(one.value) if isinstance(one, ast.Constant) else "HOLE" for one in part.values)
             elif isinstance(part, ast.Constant) and isinstance(part.value, str):

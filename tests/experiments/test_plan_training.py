@@ -86,14 +86,15 @@ def test_a_plan_is_never_faster_than_batch_over_the_input_rate() -> None:
 
 
 def test_what_leaves_the_fitted_runs_is_a_caution() -> None:
-    from slipstick.estimators.training.training_domain import outside
+    from slipstick.estimators.training.training_domain import outside, unseen_machine
 
     dense, experts, h100 = language_model("llama-3.1-8b"), language_model("qwen3-30b-a3b"), machine("h100-dgx")
     assert outside(dense, h100, 2048, 8192, "fp8", "megatron") == ()
     # a machine file of one's own with another network and price is still an H100
     assert outside(dense, h100.using({"price": 2.0}), 64, 8192, "bf16", "fsdp") == ()
-    (line,) = outside(dense, machine("a100-80-dgx"), 64, 8192, "bf16", "megatron")
-    assert line.startswith("no fitted run of megatron is of DGX A100 80 GB")
+    (one,) = unseen_machine(machine("a100-80-dgx"), "megatron")
+    assert one.value.startswith("no fitted run of megatron is of DGX A100 80 GB")
+    assert not unseen_machine(h100, "megatron")
     lines = outside(experts, machine("b200-sxm"), 4096, 131072, "nvfp4", "megatron")
     assert [word in line for word, line in zip(("nvfp4", "4,096 devices", "131,072 tokens"), lines, strict=True)] == [
         True

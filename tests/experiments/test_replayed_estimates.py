@@ -99,3 +99,24 @@ def test_kernels_and_idle_time_of_a_step_are_those_of_the_trace(tmp_path: Path) 
     assert answer.quantities["kernels"].value * 1e6 == pytest.approx(2000, rel=1e-3)
     assert answer.metrics["idle"] == pytest.approx((LAUNCH + 3) / (2000 + LAUNCH + 3), rel=1e-2)
     assert answer.about("kernels").time == answer.quantities["kernels"].value
+
+
+@pytest.mark.parametrize("settings", [[], ["machine.clock=0.705GHz"]])
+def test_the_timeline_of_a_replay_holds_its_kernels_and_step(
+    settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, drawn = trace(tmp_path), tmp_path / "drawn.json"
+    words = [word for text in settings for word in ("--set", text)]
+    assert run(["replay", path, *words, "--timeline", str(drawn), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    events = json.loads(drawn.read_text())["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    names = {name for name, _ in KERNELS}
+    kernels = [event for event in events if event["ph"] == "X" and event["name"] in names]
+    assert len(kernels) == STEPS * 8 and len({lanes[event["tid"]] for event in kernels}) == 1
+    (answer,) = estimates(path, None, [], settings)
+    spent = math.fsum(event["dur"] for event in kernels) / 1e6
+    assert spent == pytest.approx(STEPS * answer.quantities["kernels"].value, rel=1e-2)
+    ends = sorted(event["ts"] + event["dur"] for event in kernels)
+    last = ends[7::8]
+    assert (last[-1] - last[0]) / (STEPS - 1) / 1e6 == pytest.approx(row["step_s"], rel=1e-3)

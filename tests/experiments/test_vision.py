@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.gpu.programs.program_law import ProgramLaw
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
-from slipstick.experiments.scoreboards.vision.vision_board import BOARD
-from slipstick.experiments.scoreboards.vision.vision_law import Setting, fitted, law_rows, network_row
-from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows
+from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.vision_board import BOARD
+from slipstick.experiments.scoreboards.programs.vision_law import Setting, law_rows, network_row
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.hwmodels.catalog import machine
 
 INFERENCE = Setting("inference", "eager", "nchw", "float16-amp")
@@ -55,10 +56,12 @@ def test_the_law_finds_back_the_times_that_it_made() -> None:
     """Closed: times made by a law are fitted by a law, at other batches too."""
     target = machine("rtx-3090")
     rows = [network_row("resnet50", 224, batch, INFERENCE, target) for batch in (32, 64, 128, 256, 512)]
-    classes, made = fitted(rows, np.array([0.02, 0.04, 0.08, 0.16, 0.32]), [str(at) for at in range(5)])
+    classes = sorted({name for row in rows for name in row.names})
+    table, known = law_rows(rows, np.array([0.02, 0.04, 0.08, 0.16, 0.32]), [str(at) for at in range(5)], classes)
+    made = fit(ProgramLaw(tuple(classes), table), known)
     for row, seconds in ((rows[1], 0.04), (network_row("resnet50", 224, 1024, INFERENCE, target), 0.64)):
         table, asked = law_rows([row], np.ones(1), [""], classes)
-        told = made.seconds(ProgramLaw(classes, table), asked.columns, asked.groups)
+        told = made.seconds(ProgramLaw(tuple(classes), table), asked.columns, asked.groups)
         assert told[0] == pytest.approx(seconds, rel=0.05)
 
 

@@ -177,8 +177,8 @@ def test_a_word_that_is_no_number_of_the_question_is_a_sentence() -> None:
         ss.estimate("gpt2", "h100", batch=4, settings={"workload.batch": 8})
 
 
-SHOWN = {"format", "report", "out", "top", "verbose", "timeline", "plot", "next"}
-"""Options of printing and of files that are written; what to measure next is `ss.laws.next_points`."""
+SHOWN = {"format", "report", "out", "top", "verbose", "timeline", "plot", "next", "check"}
+"""Options of printing, of files and of exit codes; what to measure next is `ss.laws.next_points`."""
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tools.imports import FILES, tree
+from tools.imports import FILES, nodes
 
 FACE = ("to_frame", "_repr_html_", "to_json")
 """What `Answer` makes of the rows, heads and notes of an answer."""
@@ -25,7 +25,7 @@ def classes() -> dict[str, tuple[set[str], set[str]]]:
     for path in FILES:
         if {"papers", "scoreboards", "scoring"} & {*path.parts}:
             continue
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
                 bases = {ast.unparse(one) for one in node.bases}

@@ -6,7 +6,7 @@ import ast
 import re
 
 from slipstick.common.columns import KNOWN
-from tools.imports import FILES, tree
+from tools.imports import FILES, nodes
 
 ENDING = re.compile(r"[A-Za-z0-9_]+_(B_per_s|flop_per_s|per_s|bytes|gb|s|J|W|B|Hz)")
 ROOMS = ("cli", "report", "studies", "explain", "extrapolate", "replay", "serve", "methods")
@@ -19,7 +19,7 @@ def test_keys_with_a_unit_are_columns() -> None:
         parts = path.parts
         if "experiments" not in parts or parts[parts.index("experiments") + 1] not in ROOMS:
             continue
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             keys = node.keys if isinstance(node, ast.Dict) else []
             for key in keys:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and ENDING.fullmatch(key.value):

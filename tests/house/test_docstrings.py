@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.imports import FILES, LAYERS, tree
+from tools.imports import FILES, LAYERS, nodes, tree
 
 NUMBERS = re.compile(r"\b(float|complex|Amount|ArrayLike|NDArray|\w*Floats?|FloatArray)\b")
 UNITS = re.compile(
@@ -115,7 +115,7 @@ def test_public_classes_are_documented(layer: str) -> None:
 def test_documented_parameters_exist(layer: str) -> None:
     stale = []
     for path in files(layer):
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef):
                 names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
                 stale += [f"{path.name}: {node.name}: {name}" for name in _documented(node) if name not in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tools.imports import FILES, tree
+from tools.imports import FILES, nodes
 
 OWN = {
     "slipstick/common/opener.py": "the opener",
@@ -41,7 +41,7 @@ CALLS = {
 def test_only_the_opener_opens_files() -> None:
     found = set()
     for path in FILES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and _opens(node.func) and str(path) not in OWN:
                 found.add(f"{path}:{node.lineno}: {ast.unparse(node)[:60]}")
     assert not found, "open files with slipstick.common (opener, readers, frames, arrays)"

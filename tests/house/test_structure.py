@@ -9,7 +9,7 @@ from collections import Counter
 import networkx as nx
 import pytest
 
-from tools.imports import FILES, MODULES, ROOT, folders, imports, tree
+from tools.imports import FILES, MODULES, ROOT, folders, imports, nodes
 
 MOST_LINES, MEDIAN_LINES = 600, 150
 LONGEST_FUNCTION = 120
@@ -56,7 +56,7 @@ def test_functions_are_short() -> None:
     long = {
         f"{path}:{node.name}": length
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and (length := _own_lines(node)) > LONGEST_FUNCTION
     }
     assert long == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slipstick.common.renamed_arguments import RENAMED
 from slipstick.experiments.cli.vocabulary import WORDS
-from tools.imports import FILES, ROOT, tree
+from tools.imports import FILES, ROOT, nodes
 
 BANNED = (
     "words a second",
@@ -69,7 +69,7 @@ def names() -> list[tuple[str, str]]:
     """(file, name) of everything that product code names."""
     made: list[tuple[str, str]] = []
     for path in FILES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 made.append((path.name, node.id))
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -106,7 +106,7 @@ def parts(name: str) -> set[str]:
 def test_retired_words_name_nothing() -> None:
     found = [str(path) for path in FILES if parts(path.stem) & OF_MODULES or path.stem == "by_name"]
     for path in FILES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and parts(node.name) & OF_MODULES:
                 found.append(f"{path}: class {node.name}")
             elif isinstance(node, ast.FunctionDef) and parts(node.name) & RETIRED:

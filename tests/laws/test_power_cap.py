@@ -122,8 +122,8 @@ def test_a_training_plan_under_a_lower_cap_is_slower_and_keeps_the_cap() -> None
         assert row["high_power_W"] <= min(cap, 700.0) * row["devices"] * (1 + 1e-9)  # a band holds no power above it
     seconds = [plan.rows()[0]["step_s"] for plan in plans]
     assert seconds == sorted(seconds, reverse=True) and seconds[0] > 1.2 * seconds[-1]
-    assert seconds[-1] == seconds[-2] and "holds the clock" in plans[0].remarks[0] and not plans[-2].remarks
-    assert "raises no clock" in plans[-1].remarks[0]
+    assert seconds[-1] == seconds[-2] and "holds the clock" in plans[0].outside[0] and not plans[-2].outside
+    assert "raises no clock" in plans[-1].outside[0]
 
 
 def test_a_cap_that_idle_power_reaches_is_refused_by_every_answer() -> None:

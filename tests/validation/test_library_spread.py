@@ -36,5 +36,6 @@ def test_attention_of_a_library_that_was_fitted_has_the_narrower_band() -> None:
 
 def test_an_answer_says_whose_attention_it_was_fitted_to() -> None:
     plain = machine("h200-sxm")
-    assert "attention as sglang 0.5.10 ran it" in " ".join(_step(plain).remarks)
-    assert not _step(plain.using({"runtime.library": "sglang 0.5.10"})).remarks
+    (said,) = (one for one in _step(plain).conditions if one.name == "machine.runtime.library")
+    assert said.origin == "unknown" and said.widens and "attention as sglang 0.5.10 ran it" in said.note
+    assert not _step(plain.using({"runtime.library": "sglang 0.5.10"})).conditions

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.fitting.fitted_file import FITTED
-from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, CodesPriors
-from slipstick.estimators.scaling.laws.scaling_laws import STRONG
+from slipstick.estimators.scaling.laws.priors import FITTED_NAME, Recalibration
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.scaling import scaling_board
 from slipstick.experiments.scoreboards.scaling.code_series import code_cases, code_rows
 from slipstick.experiments.scoreboards.scaling.planted_laws import NAMES as PLANTED_LAWS
 from slipstick.experiments.scoreboards.scaling.planted_laws import planted_answers, planted_law
 from slipstick.experiments.scoreboards.scaling.random_series import SETTINGS, drawn, forecasts, random_law
-from slipstick.experiments.scoreboards.scaling.scaling_refit import NOTHING, Evidence, Scores, refit
+from slipstick.experiments.scoreboards.scaling.scaling_refit import ANSWERS, LaterValues, refit
 from slipstick.experiments.scoreboards.scaling.series_collection import every_series, read_collection
 from slipstick.experiments.scoring.score import Board, Data
 
@@ -126,17 +125,21 @@ def test_codes_count_alike_and_each_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_is_learned_for_a_code_never_sees_it(tmp_path: Path) -> None:
-    """The folder's only code left out: every law alike, and the average as it is."""
-    collected = every_series(Data(collection(tmp_path)))
-    evidence, cases = Evidence.of(collected), code_cases(collected)
-    assert set(evidence.shares(("a",)).values()) == {round(1 / len(STRONG), 4)}
-    # one code of pure Amdahl: a code and half a code for each law beforehand
-    shares = evidence.shares(())
-    assert max(shares, key=lambda law: shares[law]) == "amdahl" and sum(shares.values()) == pytest.approx(1, abs=1e-3)
-    assert shares["amdahl"] < (1 + 0.5) / (1 + 0.5 * len(STRONG))
-    alone = {"a": replace(PRIORS, codes=CodesPriors(shares, NOTHING, NOTHING))}
-    scores = Scores.of(cases, alone)
-    assert not scores.stretch(1.0, np.ones(len(scores.codes), dtype=bool)).any()
+    """The folder's only code left out: the average as it is."""
+    later = LaterValues.of(code_cases(every_series(Data(collection(tmp_path)))))
+    assert later.recalibration("a") == Recalibration() != later.recalibration()
+
+
+def test_a_band_recalibrated_leaves_a_tenth_of_the_codes_beyond_each_end() -> None:
+    """Scores of two codes, one with ten times as many: each says half; the answer is nearest to both."""
+    generator = np.random.default_rng(1)
+    codes = np.repeat(["a", "b"], [4000, 400])
+    scores = generator.standard_normal(4400) * np.where(codes == "a", 1.0, 2.0)
+    errors = np.abs(ANSWERS - 0.42)[:, None] + np.zeros(4400)
+    learned = LaterValues(codes, scores, errors).recalibration()
+    beyond = [side * scores > 1.2816 * end for side, end in ((-1.0, learned.below), (1.0, learned.above))]
+    shares = [np.mean([end[codes == code].mean() for code in "ab"]) for end in beyond]
+    assert shares == pytest.approx([0.1, 0.1], abs=0.005) and learned.answer == pytest.approx(0.42)
 
 
 def test_planted_laws_are_drawn_as_described_and_answered_better_than_by_amdahl() -> None:

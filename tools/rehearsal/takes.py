@@ -36,6 +36,7 @@ SPARSE = (
 TIMM, ZEUS = "vision/timm.csv.gz", Table("energy/zeus_power_limit.csv.gz", "gpu", generation)
 TRAINING = "training_at_scale/{}.csv"
 PROGRAM_TIMES, NEW = "programs/times.csv.gz", ("cohort", "v0.1")
+GIVEN_PROGRAMS = r"^PyTorch.*\| all hosts \| scored rows"
 PROGRAM_FILES = (Table("programs/operations.csv.gz", None), Table("programs/programs.csv", None))
 
 TAKES = (
@@ -110,14 +111,14 @@ TAKES = (
         "programs",
         "generation",
         (Table(PROGRAM_TIMES, "device", generation, NEW), *PROGRAM_FILES),
-        (Line("eager programs", "PyTorch.*scored rows", r"PyTorch.*\| device unseen \| each in turn"),),
+        (Line("eager programs", GIVEN_PROGRAMS, r"^PyTorch.*\| device unseen \| device and its generation"),),
     ),
     Take(
         "programs",
         "program",
         (Table(PROGRAM_TIMES, "source", counts=NEW), *PROGRAM_FILES),
         (
-            Line("eager programs", "PyTorch.*scored rows", r"PyTorch.*\| program unseen \| program"),
+            Line("eager programs", GIVEN_PROGRAMS, r"^PyTorch.*\| program unseen \| program"),
             Line("what compiling changes", "compiled.*scored rows", r"compiled.*\| program unseen \| program"),
         ),
     ),
@@ -171,6 +172,12 @@ TAKES = (
             Line("twice the levels", ANY.format(".*, 2x", ".*")),
             Line("four times the levels", ANY.format(".*, 4x", ".*")),
         ),
+    ),
+    Take(
+        "simulation",
+        "system",
+        (Table("infeed/mlperf_storage.csv.gz", "system"), Table("serving/community.csv.gz", "model")),
+        (Line("storage that feeds accelerators", ANY.format("storage that feeds accelerators", "systems")),),
     ),
     Take(
         "systolic",

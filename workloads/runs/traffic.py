@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.workloads.runs.requests import Request, arriving, drawn
 
 LEAST_REQUESTS, MOST_REQUESTS = 200, 5000
@@ -72,7 +73,7 @@ class Traffic:
             lengths += f" (each drawn from {1 - self.length_range:g}-1 x that)"
         how = f"{users_shown(self.users)} in a closed loop" if self.users else f"{self.rate:g} requests/s"
         return f"{how}, {lengths}" + (
-            f", {self.prefix_hit_rate:.0%} of prompts in the cache" if self.prefix_hit_rate else ""
+            f", {share_shown(self.prefix_hit_rate)} of prompts in the cache" if self.prefix_hit_rate else ""
         )
 
 

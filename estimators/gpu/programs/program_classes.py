@@ -18,8 +18,8 @@ REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
 """Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
-LAST, BACK, DEPTHWISE = ".last", ".back", "convolution.depthwise"
-"""Of layers whose channels lie together, of the backward pass of a forward operation; a class."""
+LAST, DEPTHWISE = ".last", "convolution.depthwise"
+"""Of layers whose channels lie together; a class."""
 OTHERS = "elementwise"
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
@@ -57,11 +57,11 @@ def kernel_class(op: Op) -> str:
 
 
 def relative(name: str, known: Container[str]) -> str:
-    """The class itself, or the nearest that is known: without its layout or pass, then its kind, then elementwise.
+    """The class itself, or the nearest that is known: without its layout, then its kind, then elementwise.
 
     Raises InputError where none of them is known.
     """
-    plain = name.replace(LAST, "").replace(BACK, "")
+    plain = name.replace(LAST, "")
     nearest = next((one for one in (name, plain, plain.rpartition(".")[0], OTHERS) if one in known), None)
     if nearest is None:
         raise InputError(f"class of kernels {name}: neither it nor {OTHERS} is among those that were fitted")

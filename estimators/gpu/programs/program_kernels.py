@@ -14,9 +14,9 @@ from functools import cache
 
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
-from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED
 from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
@@ -169,32 +169,36 @@ class ProgramRuntimes(FormulaModel):
     Eager they are PyTorch's libraries', compiled those of TorchInductor in its default mode: norms, softmax and chains
     are generated, products and convolutions are the libraries', on tensors whose channels lie together. What a fit says
     is named ``operation.MODE.FAMILY.*``.
+
+    `fitted`: another fit than the one that ships.
     """
+
+    fitted: Same[FittedFile] | None = None
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The runtime, and see `ProgramKernels.key`."""
-        return _mode(machine), program_kernels(machine.family).key(op, machine)
+        return _mode(machine), self._on(machine).key(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
         """See `ProgramKernels.holds_open`."""
-        return program_kernels(machine.family).holds_open(op, machine)
+        return self._on(machine).holds_open(op, machine)
 
     def form(self, machine: Machine) -> Hashable:
         """See `ProgramKernels.form`; what is fitted differs by family."""
-        return program_kernels(machine.family).form(machine), machine.family
+        return self._on(machine).form(machine), machine.family
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """See `ProgramKernels.formula`."""
-        plain, of = program_kernels(machine.family).formula(op, machine), f"{_mode(machine)}.{machine.family}"
+        plain, of = self._on(machine).formula(op, machine), f"{_mode(machine)}.{machine.family}"
         return plain.substitute({f"operation.{name}": symbol(f"operation.{of}.{name}") for name in FITTED})
 
     def amount(self, op: Op, name: str) -> Amount:
         """See `ProgramKernels.amount`."""
         fit = _fitted(name)
         if fit is None:
-            return program_kernels("").amount(op, name)
+            return program_kernels("", fitted=self.fitted).amount(op, name)
         family, mode, fitted = fit
-        return program_kernels(family, mode, half=op.dtype in HALF).amount(op, fitted)
+        return program_kernels(family, mode, half=op.dtype in HALF, fitted=self.fitted).amount(op, fitted)
 
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """See `amount`."""
@@ -202,15 +206,18 @@ class ProgramRuntimes(FormulaModel):
         if fit:
             family, mode, fitted = fit
             halves = [op.dtype in HALF for op in operations]
-            models = {half: program_kernels(family, mode, half=half) for half in set(halves)}
+            models = {half: program_kernels(family, mode, half=half, fitted=self.fitted) for half in set(halves)}
             if len(models) == 1:
                 return models[halves[0]].amounts(operations, f"operation.{fitted}")
             return [models[half].amount(op, fitted) for half, op in zip(halves, operations, strict=True)]
-        return program_kernels("").amounts(operations, name)
+        return program_kernels("", fitted=self.fitted).amounts(operations, name)
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
         return "held"
+
+    def _on(self, machine: Machine) -> ProgramKernels:
+        return program_kernels(machine.family, fitted=self.fitted)
 
 
 def _mode(machine: Machine) -> str:
@@ -226,14 +233,16 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
 
 
 @cache
-def program_kernels(family: str, mode: str = EAGER, *, half: bool = False) -> ProgramKernels:
+def program_kernels(
+    family: str, mode: str = EAGER, *, half: bool = False, fitted: Same[FittedFile] | None = None
+) -> ProgramKernels:
     """The fit that ships, with what it knows of a mode, and of the generation and chip of a family of machines.
 
-    `half`: of operations in 16 bits.
+    `half`: of operations in 16 bits. `fitted`: another fit than the one that ships.
 
     Refitted by `slipstick validate --refit programs`.
     """
-    values = _values(tuple(machine_groups(family).items()), "" if mode == EAGER else mode)
+    values = _values(tuple(machine_groups(family).items()), "" if mode == EAGER else mode, program_fit(fitted))
     classes = [name.removeprefix("compute.") for name in values if name.startswith("compute.")]
 
     def table(side: str) -> FrozenDict[float]:
@@ -249,18 +258,27 @@ def program_kernels(family: str, mode: str = EAGER, *, half: bool = False) -> Pr
     return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
 
 
-@cache
-def programs_scatter() -> float:
+def programs_scatter(fitted: Same[FittedFile] | None = None) -> float:
     """Standard deviation of the normal law whose 80 % band holds 80 % of programs on GPUs of an unseen generation."""
-    return float(load_fitted(PROGRAMS_FILE).facts[SPREAD])
+    return float(program_fit(fitted).it.facts[SPREAD])
+
+
+def program_fit(fitted: Same[FittedFile] | None = None) -> Same[FittedFile]:
+    """What was fitted to programs: what is given, or else what ships."""
+    return fitted or _shipped()
 
 
 @cache
-def _values(groups: tuple[tuple[str, str], ...], mode: str) -> dict[str, float]:
+def _shipped() -> Same[FittedFile]:
+    return Same(load_fitted(PROGRAMS_FILE))
+
+
+@cache
+def _values(groups: tuple[tuple[str, str], ...], mode: str, fitted: Same[FittedFile]) -> dict[str, float]:
     """Parameters by name, with the effects of the groups by level."""
-    fit = load_fitted(PROGRAMS_FILE).fit(NAME)
-    fitted = (c.parameter for c in fit.coordinates if not c.level)
-    classes = tuple(name.removeprefix("compute.") for name in fitted if name.startswith("compute."))
+    fit = fitted.it.fit(NAME)
+    names = (c.parameter for c in fit.coordinates if not c.level)
+    classes = tuple(name.removeprefix("compute.") for name in names if name.startswith("compute."))
     levels = {level.name: [UNGROUPED] for level in LEVELS} | {level: [group] for level, group in groups}
     values = fit.values(ProgramLaw(classes), {**levels, MODE: [mode]})
     return {name: float(value[0]) for name, value in values.items()}

@@ -13,11 +13,12 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import FrozenDict, content_digest
+from slipstick.common.records import FrozenDict, Same, content_digest
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
@@ -78,6 +79,8 @@ class DeviceCalibration:
         Digest of the measurements.
     source
         In words: what it was fitted to.
+    programs
+        What whole programs say of kernels; None for what ships.
     """
 
     classes: tuple[KernelClass, ...]
@@ -85,6 +88,7 @@ class DeviceCalibration:
     anchors: tuple[OperationTimes, ...] = ()
     fingerprint: str = ""
     source: str = ""
+    programs: Same[FittedFile] | None = None
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -375,10 +375,10 @@ def _average(
     share = np.exp(marginal.whole - _log_sum(marginal.whole))
     share /= share.sum()
     middles = marginal.middle + spoken.centre
-    stretch = priors.learned.stretch(targets / points.u[-1], points.repeats)
+    codes = priors.recalibration
     ahead = curves.log_times(targets, points.issued(targets)) + middles
     return ScalingPosterior(
-        Average.of(share, ahead.T, np.maximum(marginal.variance, LEAST_VARIANCE), stretch),
+        Average(share, ahead.T, np.maximum(marginal.variance, LEAST_VARIANCE), codes.below, codes.above),
         spoken.logs @ share + middles @ share,
         np.asarray(np.bincount(curves.law, share, len(NAMES)), dtype=np.float64),
         np.asarray(marginal.outlier @ share, dtype=np.float64),

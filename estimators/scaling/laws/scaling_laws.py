@@ -14,7 +14,7 @@ g = (n - 1)/(n u). Shares that come to fit a cache from s workers on need c less
 g = -1/(u (1 + (s/u)^2)).
 
 Of weak scaling and of collectives the work of each worker is that of the first value: T(u) = 1 + c g(u), with g one of
-log2 u, sqrt(u) - 1, u - 1, a steeper power less 1, and 1 - 1/u, what each sends to a number of others that ends to grow
+log2 u, u - 1, u^k - 1 with k from 1/2 to 3/2, and 1 - 1/u, what each sends to a number of others that ends to grow
 (Thakur, Rabenseifner, Gropp 2005, Section 4). Times that fall are Amdahl's there too.
 
 Prior weights, and that coefficients are log-uniform, are fixed; where an overhead turns a curve, and where a border
@@ -38,8 +38,8 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 STRONG = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "imbalance", "cache", "bandwidth", "domains")
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; waiting for the slowest;
 those of borders."""
-GROWING = ("constant", "constant-log", "constant-sqrt", "constant-linear", "constant-power", "saturating")
-"""Of constant work, and no overhead, or one of log2 u, sqrt(u) - 1, u - 1, a power of u, or 1 - 1/u."""
+GROWING = ("constant", "constant-log", "constant-linear", "constant-power", "saturating")
+"""Of constant work, and no overhead, or one of log2 u, u - 1, another power of u less 1, or 1 - 1/u."""
 NAMES = (*STRONG, *GROWING)
 WEAK = ("amdahl", *GROWING)
 OVERHEADS: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -47,7 +47,6 @@ OVERHEADS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "usl": lambda u: u - 1.0,
     "amdahl-sqrt": lambda u: np.sqrt(u) - 1.0,
     "constant-log": np.log2,
-    "constant-sqrt": lambda u: np.sqrt(u) - 1.0,
     "constant-linear": lambda u: u - 1.0,
     "saturating": lambda u: 1.0 - 1.0 / u,
 }
@@ -179,17 +178,17 @@ def prior_curves(issues: tuple[bool, ...] = (False,), priors: Priors = PRIORS) -
 @lru_cache(maxsize=8)
 def prior_boxes(issues: tuple[bool, ...], priors: Priors) -> ImportanceSampler:
     """Each law with and without a serial part."""
-    learned = priors.learned
     serials = ((_logs(priors.serial), 1.0 - priors.no_serial), (None, priors.no_serial))
     parts: list[tuple[int, bool, float, Ranges]] = []
-    for name, weight in learned.weights.items():
+    names = WEAK if priors.constant_work else STRONG
+    for name in names:
         law = NAMES.index(name)
         overhead = _logs(priors.overhead[name]) if name in priors.overhead else None
         exponent = {POWER: priors.exponent, IMBALANCE: priors.lateness, STEEP: priors.steepness}.get(law)
         border = _logs(priors.border) if law in (CACHE, BANDWIDTH, DOMAINS) else None
         for serial, one in serials if not STEADY[law] else ((None, 1.0),):
             for issue in issues:
-                share = weight * one / len(issues)
+                share = one / len(names) / len(issues)
                 parts.append((law, issue, share, (serial, overhead, exponent, border)))
     return ImportanceSampler.whole(parts, priors.curves)
 
@@ -210,8 +209,8 @@ def terms(shares: FloatArray, unit: float, issue: SharedIssue | None, priors: Pr
     powers = [-1.0] if spoken & {*STRONG, "saturating"} else []
     powers += [-low, -(low + 1.0) / 2.0] if spoken & {"power", "imbalance"} else []
     powers += [-2.0] if "cache" in spoken else []
-    powers += [0.5] if spoken & {"amdahl-sqrt", "constant-sqrt"} else []
-    powers += [1.0] if spoken & {"usl", "constant-linear"} else []
-    powers += [1.5, 2.0] if "constant-power" in spoken else []
+    powers += [0.5] if spoken & {"amdahl-sqrt", "constant-power"} else []
+    powers += [1.0] if spoken & {"usl", "constant-linear", "constant-power"} else []
+    powers += [1.5] if "constant-power" in spoken else []
     logarithm = (PowerTerm(0.0, 1, unit),) if spoken & {"amdahl-log", "constant-log"} else ()
     return (*shared, *map(PowerTerm, powers), *logarithm, PowerTerm())

@@ -15,6 +15,7 @@ from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.sureness import ABOVE, sureness, word_of
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
@@ -34,14 +35,14 @@ from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
     distances,
     line_of,
 )
-from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, slices
+from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, half_widths, slices
 from slipstick.estimators.scaling.surfaces.surface_band import missed, surface_band, surface_scale
 from slipstick.estimators.scaling.surfaces.surface_candidates import searched_candidates, usual_candidates
 from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
 from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
-from slipstick.estimators.scaling.verdict import ABOVE, Verdict, sureness, word_of
+from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LEAST_POINTS = 4
@@ -228,12 +229,13 @@ def extrapolate_surface(
     heads, ratios = directions(unique, targets), distances(unique, targets)
     answers: list[SurfaceAnswer | None] = [None] * len(targets)
     names = tuple(parameters)
+    along = half_widths(unique, middle, names, kinds_found, targets)
     for head in dict.fromkeys(heads):
         chosen = [i for i, other in enumerate(heads) if other == head]
         weighed = weigh(some, fits, search, unique, middle, head)
         to_here, far = targets[chosen], ratios[chosen]
         values = weighed.weights @ weighed.each(to_here)
-        scale = surface_scale(weighed, to_here, far, error)
+        scale = surface_scale(weighed, to_here, far, along[chosen], error)
         bands = None if level is None else _bands(scale, values, far, level)
         verdicts: list[Verdict | None] = [None] * len(far)
         if level is not None:

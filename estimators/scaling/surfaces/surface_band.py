@@ -4,6 +4,9 @@ Parts: what left-out points were missed by, their common shortfall, the scatter 
 at the target, and a base. They add in squares and grow with log2(ratio)^GROWTH. Weights were fitted to hommexx and five
 published laws with noise of 0, 3 and 10 % (`slipstick validate surfaces` names them) by the interval score; the other
 laws and relearn125 were held out.
+
+Where a target has more workers than were measured, the average over laws along that parameter, whose bands public codes
+have taught, has its own doubt; the two count alike, as the variance of a mixture of both.
 """
 
 from __future__ import annotations
@@ -31,10 +34,13 @@ REACH = 2.0
 predicted. Set by hand: as many doublings again as were tried; no refit chose it."""
 
 
-def surface_scale(weighed: Weighed, to: FloatArray, ratios: FloatArray, noise: float = 0.0) -> FloatArray:
+def surface_scale(
+    weighed: Weighed, to: FloatArray, ratios: FloatArray, along: FloatArray, noise: float = 0.0
+) -> FloatArray:
     """Half-width of the 80 % band at twice the data, in log time, one a target.
 
     `ratios`: how far each lies beyond the data.
+    `along`: half-width of the band of series along the workers (`half_widths`), nan where there is none.
     `noise`: standard error of the times, in log time, where repeats tell it.
     """
     middle = np.log(np.maximum(weighed.weights @ weighed.each(to), 1e-300))
@@ -43,7 +49,9 @@ def surface_scale(weighed: Weighed, to: FloatArray, ratios: FloatArray, noise: f
     short = min(max(-float(np.mean(weighed.ahead)), 0.0), WORST)
     fixed = BASE**2 + (MISSES * missed(weighed)) ** 2 + (SHORTFALL * short) ** 2 + (SCATTER * weighed.scatter) ** 2
     untried = UNTRIED * np.log2(np.maximum(ratios / tried(weighed), 1.0)) / _reach(ratios)
-    return np.asarray(np.sqrt(fixed + noise**2 + (DISAGREEMENT * disagreement) ** 2 + untried**2))
+    squares = fixed + noise**2 + (DISAGREEMENT * disagreement) ** 2 + untried**2
+    both = (squares + (along / _reach(ratios)) ** 2) / 2.0
+    return np.asarray(np.sqrt(np.where(np.isnan(along), squares, both)))
 
 
 def tried(weighed: Weighed) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.estimators.base.sureness import ABOVE, BELOW, sureness, word_of
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import distances
 from slipstick.estimators.scaling.surfaces.surface_band import REACH, missed, surface_within, tried
-from slipstick.estimators.scaling.verdict import ABOVE, BELOW, Verdict, sureness, word_of
+from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
@@ -23,7 +24,7 @@ def surface_verdicts(
     result = []
     for i, target in enumerate(to):
         if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(scale[i])):
-            result.append(Verdict("do not extrapolate", f"no finite answer: {values[i]:g} s"))
+            result.append(Verdict("do not trust", f"no finite answer: {values[i]:g} s"))
             continue
         beyond, spans, sure = np.maximum(target / high, low / target), high / low, float(within[i])
         far = [

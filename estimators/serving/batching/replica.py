@@ -11,13 +11,11 @@ from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.kv_cache_blocks import CacheBlocks
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.estimators.serving.batching.scheduler import Scheduler
+from slipstick.estimators.simulation.kernel import Kernel
 from slipstick.workloads.runs.requests import Request
 
 if TYPE_CHECKING:
     import simpy
-
-    from slipstick.estimators.serving.batching.server import ServerClock
-
 
 Seconds = Callable[[Batch], float]
 
@@ -39,7 +37,7 @@ class Replica:
 
     def __init__(
         self,
-        environment: ServerClock,
+        environment: Kernel,
         name: int,
         rules: Scheduler,
         seconds: Seconds,
@@ -304,7 +302,7 @@ class Replica:
             self.cache.used -= blocks
             self._wake()
 
-        self.env.timeout(wait).callbacks.append(sent)
+        self.env.after(wait, sent)
 
 
 def _span(first: float, slope: float, steps: int) -> float:

@@ -1,56 +1,18 @@
-"""A server of a language model under continuous batching, simulated request by request.
-
-The clock of a simulated server: SimPy's, which goes on at once where nothing happens before.
-"""
+"""A server of a language model under continuous batching, simulated request by request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop
 from typing import Any
-
-import simpy
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.serving.batching.replica import Replica, Seconds
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.simulation_result import SimulationResult
+from slipstick.estimators.simulation.kernel import Kernel
 from slipstick.workloads.runs.requests import Request
-
-
-class ServerClock(simpy.Environment):  # type: ignore[misc]  # SimPy states no types to mypy
-    """An environment whose processes need no event for a wait that nothing else falls into.
-
-    Most steps of a server are such waits, and a time-out with its way through the queue takes as long as what the
-    server does in a step.
-    """
-
-    timeout: Callable[..., simpy.Timeout]
-    event: Callable[[], simpy.Event]
-    _now: float
-    _queue: list[tuple[float, int, int, simpy.Event]]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.timeout, self.event = self.timeout, self.event  # bound once, as SimPy does in its own class alone
-
-    def passes(self, seconds: float) -> bool:
-        """Let so many seconds pass at once, and say so, where no event comes by then; else nothing changes.
-
-        What follows is as if a time-out had been waited for: it would have been the next event. Those at the head of
-        the queue that nobody waits for any more are dropped.
-        """
-        queue, then = self._queue, self._now + seconds
-        while queue and queue[0][0] <= then:
-            event = queue[0][3]
-            if event.callbacks or not event.ok:
-                return False
-            heappop(queue)
-        self._now = then
-        return True
-
 
 MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
 """Each request is sent to the copy with fewest: ten seconds."""
@@ -173,7 +135,7 @@ class _Simulation:
     ) -> None:
 
         self.requests, self.rules, self.users, self.front = requests, rules, users, front
-        self.env = ServerClock()
+        self.env = Kernel()
         self.record = ServingRecord(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()
@@ -216,13 +178,9 @@ class _Simulation:
         index, self.next = self.next, self.next + 1
         self.record.arrived[index] = self.env.now
         if self.front:
-            self._later(self.front, lambda _: self._route(index))
+            self.env.after(self.front, lambda _: self._route(index))
         else:
             self._route(index)
-
-    def _later(self, wait: float, then: Callable[[object], None]) -> None:
-        """Call back after so many seconds: a process of its own takes three events where a time-out is one."""
-        self.env.timeout(wait).callbacks.append(then)
 
     def _route(self, index: int) -> None:
         workers = self.readers or self.replicas
@@ -246,7 +204,7 @@ class _Simulation:
         self.free_at[receiver] = start + seconds / self.replicas[place].groups
         there = self.replicas[place]
         wait: float = start + seconds - self.env.now
-        self._later(wait, lambda _: there.join(index, request))
+        self.env.after(wait, lambda _: there.join(index, request))
         return wait
 
     def _finished(self, index: int) -> float:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ import numpy.typing as npt
 
 from slipstick.common.answer import Answer
 from slipstick.common.formatting import count_shown, shown
-from slipstick.common.writer import atomic_write
+from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event, write_timeline
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.workloads.runs.requests import Request
 
@@ -201,19 +201,18 @@ class SimulationResult(Answer):
             }
         )
 
-    def write_trace(self, path: str | os.PathLike[str], most: int = 100_000) -> int:
-        """A Chrome trace of the steps (stretches of equal ones together), at most `most` events; returns how many."""
-        events = []
-        for replica, start, end, steps, decodes, prompt in self.stretches[:most].tolist():
-            kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
-            facts = {"steps": int(steps), "decodes": int(decodes), "prompt_tokens": int(prompt)}
-            name = f"{kind} x {int(steps)}" if steps > 1 else kind
-            events.append(
-                {
-                    "name": name, "cat": kind, "ph": "X", "pid": 0, "tid": int(replica),
-                    "ts": start * 1e6, "dur": (end - start) * 1e6, "args": facts,
-                }
-            )  # fmt: skip
-        with atomic_write(path) as stream:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, stream)
-        return len(events)
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """A Chrome trace of the steps (stretches of equal ones together); returns how many events it has.
+
+        Raises InputError where they are more than a million.
+        """
+
+        def events() -> Iterator[Event]:
+            for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
+                kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
+                facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
+                yield Event(
+                    f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts
+                )
+
+        return write_timeline(path, events())

@@ -62,7 +62,7 @@ def seqpoint(
     Examples
     --------
     >>> import slipstick as ss
-    >>> run = ss.Iterations(lengths=[5, 5, 7, 9], times=[1.0, 1.0, 1.4, 1.8])
+    >>> run = ss.runs.Iterations(lengths=[5, 5, 7, 9], times=[1.0, 1.0, 1.4, 1.8])
     >>> ss.seqpoint(run).weights.tolist()  # few lengths stand for themselves
     [2.0, 1.0, 1.0]
     """

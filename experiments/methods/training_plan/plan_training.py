@@ -6,25 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.power.facility import Facility, price_text
 from slipstick.estimators.training.training_estimator import answer_of
-from slipstick.estimators.training.training_step_answer import TrainedBatch
+from slipstick.estimators.training.training_step_answer import INPUT, TrainedBatch
 from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.methods.training_plan.training_choice import TrainingPlan
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
 from slipstick.experiments.question.settings import HEAD, Value, machine_changes
-from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
+from slipstick.experiments.question.unused_inputs import BOUNDED, AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language_catalog import language_model
 
 
 def examined_plan(plan: TrainingPlan, trained: TrainedBatch, changes: Mapping[str, str | float]) -> TrainingPlan:
-    """The plan with what of the machine was set, and what of that its best step does not read.
+    """The plan with what of the machine was set, what of that its best step does not read, and an input with no say.
 
     `changes`: fields of the machine with their values, in SI or with units.
     """
+    if trained.input_rate is not None and not plan.best[0].time.parts[INPUT]:
+        plan = replace(plan, given=(Condition("input_rate", f"{trained.input_rate:g}", "given", BOUNDED),))
     if not changes:
         return plan
 
@@ -34,7 +37,7 @@ def examined_plan(plan: TrainingPlan, trained: TrainedBatch, changes: Mapping[st
 
     given = {f"{HEAD}{name}": value for name, value in changes.items()}
     unused, conditions = unused_of(given, numbers, trained.machine)
-    return replace(plan, given=conditions, not_used=unused)
+    return replace(plan, given=(*plan.given, *conditions), not_used=unused)
 
 
 @checked

@@ -8,9 +8,10 @@ from typing import Any
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import Column, in_seconds
-from slipstick.common.formatting import count_shown, money_shown, shown
-from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_line, depends_on
+from slipstick.common.formatting import count_shown, money_shown, share_shown, shown
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on, remarks_of
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.sureness import sure_row, verdict_text
 from slipstick.estimators.power.facility import Facility
 from slipstick.estimators.training.layout_memory import band_text, fit_of
 from slipstick.estimators.training.own_steps import StepCalibration
@@ -18,7 +19,6 @@ from slipstick.estimators.training.time_breakdown import PARTS
 from slipstick.estimators.training.training_estimator import WORDS, answer_of
 from slipstick.estimators.training.training_step_answer import TrainingStepAnswer, known_text
 from slipstick.experiments.methods.training_plan.whole_run import WholeRun
-from slipstick.experiments.question.warnings import separates
 
 SHOWN = ("layout", "devices", "step_s", "low_s", "high_s", "tokens_per_s", "mfu", "memory_gb", "fits", "largest_part")
 
@@ -37,6 +37,7 @@ def row_of(step: TrainingStepAnswer) -> dict[str, Any]:
         "step_s": time.value,
         "low_s": time.low,
         "high_s": time.high,
+        **sure_row(time.within),
         "tokens_per_s": value("tokens"),
         "mfu": value("mfu"),
         "memory_gb": memory.value / 1e9,
@@ -75,8 +76,9 @@ class TrainingPlan(Answer):
         The fastest layout that may not fit, where it is faster than the best; None where there is none.
     calibration
         Factors fitted to measured steps of one's own; None without them.
-    remarks
-        Where the question leaves the runs that the terms were fitted to; none where measured steps calibrate them.
+    outside
+        Where the question leaves the runs that the terms were fitted to, none where measured steps calibrate them; that
+        a power cap holds the clock.
     grown
         The measured layout of most devices with more data ranks, so that it fills the devices; None where it cannot.
     facility, price
@@ -106,7 +108,7 @@ class TrainingPlan(Answer):
     calibration: StepCalibration | None = None
     grown: TrainingStepAnswer | None = None
     tight: TrainingStepAnswer | None = None
-    remarks: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
     facility: Facility = Facility()
     price: str = ""
     run: WholeRun = WholeRun()
@@ -119,7 +121,12 @@ class TrainingPlan(Answer):
         return (*self.given, *self.best[0].conditions)
 
     @property
-    def depends(self) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    def remarks(self) -> tuple[str, ...]:
+        """What makes the bands wider, each with its factor."""
+        return remarks_of(self.conditions)
+
+    @property
+    def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """Conditions, and what was set and not used."""
         return depends_on(self.conditions, self.not_used)
 
@@ -140,7 +147,11 @@ class TrainingPlan(Answer):
     def _row(self, step: TrainingStepAnswer) -> dict[str, Any]:
         row = row_of(step)
         ends = {"": row["step_s"], "low_": row["low_s"], "high_": row["high_s"]}
-        return {**row, **self.run.row(step, ends)}
+        meter = self.facility.watts(row["power_W"], step.layout.devices) if self._metered(row) else None
+        return {**row, "meter_W": meter, **self.run.row(step, ends)}
+
+    def _metered(self, row: Mapping[str, Any]) -> bool:
+        return bool(self.facility.counted) and row["power_W"] is not None
 
     @property
     def declared(self) -> tuple[Column, ...]:
@@ -165,8 +176,9 @@ class TrainingPlan(Answer):
         bounds = f"the input rate; {shares(best)}" if best.time.parts["input"] > 0 else shares(best)
         lines = [
             f"pick: {best.layout.text()} on {best.layout.devices} devices: {seconds(row['step_s'])} a step "
-            f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %), "
-            f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {row['mfu']:.1%} of the stated "
+            f"({seconds(row['low_s'])} to {seconds(row['high_s'])} with 80 %)"
+            f"{verdict_text(row['probability_within_20_percent'])}, "
+            f"{count_shown(row['tokens_per_s'])} tokens/s, MFU {share_shown(row['mfu'])} of the stated "
             f"{self.precision} peak of {shown(self.peak, 'FLOP/s')}",
             f"training {self.model} on at most {self.devices} x {self.machine}: {self.batch} sequences of "
             f"{self.sequence} tokens, {self.precision}, {self.flop / 1e9:,.1f} Gflop a token",
@@ -179,7 +191,7 @@ class TrainingPlan(Answer):
         lines[1:1] = [one.text() for one in self.not_used]
         if not self.fitted:
             lines.append("beware: no layout surely fits in memory; these may not")
-        lines += [f"{'beware' if separates(text) else 'note'}: {text}" for text in self.remarks]
+        lines += [f"note: {text}" for text in self.outside]
         if self.tight is not None:
             memory = self.tight.memory
             lines.append(
@@ -215,7 +227,7 @@ class TrainingPlan(Answer):
         """Where the network is larger than the machine's file says, and whose numbers answer for another model."""
         links = f"the links of {self.machine} join {self.joined} devices; beyond, the last link's rate is kept"
         assumed = [self.best[0].of.model.stands_for, links if self.best[0].layout.devices > self.joined else ""]
-        return (conditions_line(self.conditions), *(f"assuming: {text}" for text in assumed if text))
+        return (*conditions_lines(self.conditions), *(f"assuming: {text}" for text in assumed if text))
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -231,7 +243,7 @@ def seconds(value: float) -> str:
 def shares(choice: TrainingStepAnswer) -> str:
     """The three largest parts of a step."""
     largest = sorted(choice.time.parts.items(), key=lambda part: -part[1])[:3]
-    return ", ".join(f"{WORDS[name]} {seconds / choice.time.seconds:.0%}" for name, seconds in largest)
+    return ", ".join(f"{WORDS[name]} {share_shown(seconds / choice.time.seconds)}" for name, seconds in largest)
 
 
 def memory_text(choice: TrainingStepAnswer) -> str:
@@ -248,4 +260,4 @@ def why_worse(best: TrainingStepAnswer, other: TrainingStepAnswer) -> str:
         return "as fast, for both wait for input"
     worst = [name for name, gap in sorted(gaps.items(), key=lambda part: -part[1]) if gap > 0][:2]
     reasons = ", ".join(f"{WORDS[name]} +{seconds(gaps[name])}" for name in worst) or "the same parts"
-    return f"{slower:.1%} slower: {reasons}"
+    return f"{share_shown(slower)} slower: {reasons}"

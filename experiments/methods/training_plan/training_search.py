@@ -46,7 +46,7 @@ class TrainingSearch:
         if (clock := self.trained.clock(plan.best[0].layout)) is not None:
             plan = self._searched(best, clock)
         held = plan.best[0].held
-        return replace(plan, remarks=(held, *plan.remarks)) if held else plan
+        return replace(plan, outside=(held, *plan.outside)) if held else plan
 
     def _searched(self, best: int, clock: float | None) -> TrainingPlan:
         """The plan among layouts in their order at a clock [Hz]; None: the machine's."""
@@ -91,7 +91,7 @@ class TrainingSearch:
             made.model.name, made.machine.name, self.devices, made.batch, made.sequence, made.precision,
             made.flop, made.peak, max(bound, made.loading), step.network.devices, top, made.capacity,
             counts["fits"], counts["may not fit"], counts["does not fit"], refused,
-            made.fit, self._grown(), tight, made.remarks(top[0].layout.devices),
+            made.fit, self._grown(), tight, made.outside(top[0].layout.devices),
         )  # fmt: skip
 
     def _fastest(self, plans: list[tuple[float, int, TrainingLayout]], best: int) -> tuple[TrainingStepAnswer, ...]:

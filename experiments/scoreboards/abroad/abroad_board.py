@@ -235,13 +235,19 @@ def _scored(case: str, judged: Sequence[Judged], note: str = "", goals: Sequence
 
 
 def _warnings(judged: Sequence[Judged]) -> list[ValidationRow]:
-    """Whether remarks stand where answers are worse: the median error with one over that without."""
-    groups = [[one.error for one in judged if one.warned is warned] for warned in (True, False)]
+    """Whether bands with a remark hold no less often, and whether remarks stand where answers are worse."""
+    groups = [[one for one in judged if one.warned is warned] for warned in (True, False)]
     if not all(groups):
         return []
-    ratio = float(np.median(groups[0]) / np.median(groups[1]))
-    metric = "median error with a remark over without"
-    return [ValidationRow(DATASET, "remarks", HELD_OUT, len(judged), metric, "1", ratio, goal=1.5, ok=ratio >= 1.5)]
+    held, others = (float(np.mean([one.low <= one.published <= one.high for one in group])) for group in groups)
+    errors = [float(np.median([one.error for one in group])) for group in groups]
+    ratio = errors[0] / errors[1]
+    metrics = "share in the band with a remark", "median error with a remark over without"
+    known, apart = (DATASET, "remarks", HELD_OUT, len(groups[0])), {"without": others}
+    return [
+        ValidationRow(*known, metrics[0], "1", held, apart, goal=others, ok=held >= others),
+        ValidationRow(*known, metrics[1], "1", ratio, goal=1.5, ok=ratio >= 1.5),
+    ]
 
 
 def _row(one: Judged) -> ValidationRow:

@@ -9,6 +9,7 @@ not scored). The trivial use of the same anchors is a baseline: the data sheet's
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, noise_floor, roofline
 from slipstick.experiments.scoreboards.anchors import user_rows_scores
 from slipstick.experiments.scoreboards.gpu import gpu_data
-from slipstick.experiments.scoring.score import MAPE, Board, Data, MissingError, Scored
+from slipstick.experiments.scoring.score import MAPE, Board, Data, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -44,22 +45,22 @@ HELD_OUT = ("h100-sxm", "a100-pcie-80gb", "l4", "mi210", "v100-pcie", "t4")
 DATASET = "anchors on a new GPU"
 
 
-def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each machine by its data sheet alone, and after two rows, or some drawn at random, were measured on it."""
-    frames, tested = _frames(data.folder), _frames(data.scored or data.folder)
+def _machines(names: Sequence[str], data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each machine by its data sheet alone, and after two rows, or some drawn at random, were measured on it.
+
+    `names`: of those that are scored; all where empty.
+    """
+    frames, tested = _frames(data.folder), _frames(data.judged_folder)
     if not tested or not frames:
-        raise MissingError(f"none of NeuSight's files is in {data.scored or data.folder}")
-    if data.scored is not None:
-        frames = {
-            name: gpu_data.without(frame, tested[name]["key"]) for name, frame in frames.items() if name in tested
-        }
+        raise MissingError(f"none of NeuSight's files is in {data.judged_folder}")
+    frames = {name: data.table(frame, tested[name], ["key"]) for name, frame in frames.items() if name in tested}
     training = [form for name, frame in frames.items() for form in _forms(name, frame)]
     scoring = [form for name, frame in tested.items() for form in _forms(name, frame)]
     present = {form.machine.name: form.machine for form in scoring}
     unknown = {device for frame in tested.values() for device in frame.loc[frame["machine"] == "", "device"]}
     yield from (skipped(DATASET, f"the catalogue lacks {device}") for device in sorted(unknown))
     made = fit_devices(training, "NeuSight, FP32", SAMPLE)
-    for target in map(machine, HELD_OUT) if data.scored is None else present.values():
+    for target in [machine(name) for name in names] or present.values():
         if target.name not in present:
             yield skipped(DATASET, f"no rows of {target.name}")
             continue
@@ -177,7 +178,7 @@ def _forms(name: str, frame: pd.DataFrame) -> list[OperationTimes]:
 BOARD = Board(
     "What are two measurements on a new GPU worth?",
     {
-        DATASET: _machines,
+        DATASET: Part(partial(_machines, HELD_OUT), partial(_machines, ())),
         user_rows_scores.STEPS: user_rows_scores.steps,
         user_rows_scores.ATTENTION: user_rows_scores.attention,
     },

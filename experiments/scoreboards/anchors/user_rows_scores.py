@@ -26,6 +26,7 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
+from slipstick.experiments.scoreboards.serving.serving_board import case_key
 from slipstick.experiments.scoreboards.serving.serving_refit import FILE, more_cases, trained_on
 from slipstick.experiments.scoreboards.serving.serving_rows import read_cases
 from slipstick.experiments.scoreboards.serving.step_fit import step_rows
@@ -60,8 +61,9 @@ class Tried:
 
 def steps(data: Data) -> Iterator[Scored | ValidationRow]:
     """Further tokens of a server on a chip, or of a generation, that is left out of the law of a step."""
-    public = step_rows(trained_on([*read_cases(data.known(FILE))[0], *more_cases()]))
-    judged = public if data.scored is None else step_rows(trained_on(read_cases(data.judged(FILE))[0]))
+    known, given = [*read_cases(data.known(FILE))[0], *more_cases()], read_cases(data.judged(FILE))[0]
+    every = data.rows(trained_on(known), trained_on(given), case_key)
+    public, judged = step_rows(every.known), step_rows(every.scored)
     near = fit(StepLaw(), public)
     for level in ("chip", "generation"):
         made: dict[str, list[Tried]] = {"2 chosen": [], "8 at random": []}
@@ -99,7 +101,7 @@ def attention(data: Data) -> Iterator[Scored | ValidationRow]:
     """Attention of new tokens over a cache, on every machine of a generation that is left out."""
     case = next(one for one in cases() if one.name == "generation attention")
     training = case.frame(data.folder)
-    judged = training if data.scored is None else case.frame(data.scored)
+    judged = case.frame(data.judged_folder)
     if training.empty or judged.empty:
         raise MissingError("no table of decode attention")
     board, given = case.board(training), case.board(judged)

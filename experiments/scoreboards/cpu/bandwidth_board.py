@@ -35,7 +35,7 @@ from slipstick.estimators.fitting.scores import half_widths_away, inside, interv
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import loop_rows
-from slipstick.experiments.scoring.score import Board, Data, Front
+from slipstick.experiments.scoring.score import Board, Data, Front, Part
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 
 DATASET = "likwid-bench bandwidth of CPUs"
@@ -67,15 +67,7 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
     for why in flagged.values():
         yield skipped(DATASET, f"left out, the measurements are another machine's: {why}")
     usable, judged = ({k: m for k, m in some.items() if k not in flagged} for some in (training, targets))
-    if data.scored is not None:  # two chips that are scored do not say each other's limits
-        chips = {chip_of(name) for name in judged}
-        usable = {name: one for name, one in usable.items() if chip_of(name) not in chips}
-        for name, one in judged.items():
-            if one.cores_per_numa <= FITTED_CORES or not any(one.within_domain(LEVEL, n) for n in (1, 2)):
-                yield skipped(DATASET, f"{name}: no curve of main memory beyond {FITTED_CORES} cores of a domain")
-            for benchmark in one.curves.get((LEVEL, 1), {}):
-                if benchmark not in one.within_domain(LEVEL, 1, FITTED_CORES):
-                    yield skipped(DATASET, f"{name}, {benchmark}: none of the first {FITTED_CORES} cores was measured")
+    usable = {name: usable[name] for name in data.learnt([*usable], [*judged], chip_of)}
     for threads in (1, 2):
         case = f"{threads} thread a core"
         within, beyond, _ = scores(usable, judged, threads)
@@ -83,6 +75,19 @@ def _machines(data: Data) -> Iterator[ValidationRow]:
         yield from (_of_machine(case, name, within) for name in sorted({s.machine for s in within}))
         yield from _summaries(f"{case}, beyond the first domain", beyond, goals=False)
     yield from loop_rows(usable, judged, DATASET)
+
+
+def _given(data: Data) -> Iterator[ValidationRow]:
+    """The same of machines that are given, and which of their curves cannot be scored."""
+    for name, one in read_bandwidths(data.judged(FILE)).items():
+        if one.suspicious:
+            continue
+        if one.cores_per_numa <= FITTED_CORES or not any(one.within_domain(LEVEL, n) for n in (1, 2)):
+            yield skipped(DATASET, f"{name}: no curve of main memory beyond {FITTED_CORES} cores of a domain")
+        for benchmark in one.curves.get((LEVEL, 1), {}):
+            if benchmark not in one.within_domain(LEVEL, 1, FITTED_CORES):
+                yield skipped(DATASET, f"{name}, {benchmark}: none of the first {FITTED_CORES} cores was measured")
+    yield from _machines(data)
 
 
 def scores(
@@ -292,6 +297,6 @@ BASELINES: dict[str, Callable[[Points, FloatArray], FloatArray]] = {
 
 BOARD = Board(
     "Which memory bandwidth do more cores reach, and which does a CPU never measured?",
-    {DATASET: _machines},
+    {DATASET: Part(_machines, _given)},
     (Front("Memory bandwidth of more cores", "the CPU", "1 thread a core: mean", f"chip; cores above {FITTED_CORES}"),),
 )

@@ -76,9 +76,6 @@ def _figures(data: Data) -> Iterator[ValidationRow]:
         if reason := figures().sources[figure.source].left_out:
             missing.append((figure, reason))
             continue
-        if data.scored is not None and figure.data is None:
-            missing.append((figure, "published; no file of it to score"))
-            continue
         try:
             figure.measured(data.scored)
         except InputError as error:

@@ -66,6 +66,8 @@ class Figure(Record):
 
         Raises InputError where its file or its row is missing.
         """
+        if self.data is None and scored is not None:
+            raise InputError("published; no file of it to score")
         if self.data is None:
             return self.seconds or self.of / self.rate
         path = scored_file(self.data.file, scored)

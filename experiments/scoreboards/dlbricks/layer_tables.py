@@ -40,7 +40,4 @@ def layer_frame(path: Path) -> pd.DataFrame:
     dense = frame.outputs * frame.input_channel * frame.kernel_1 * frame.kernel_2
     frame["groups"] = (dense / frame.mad_flops).round()
     whole = (frame.kind != "Convolution") | ((frame.groups >= 1) & (dense / frame.groups == frame.mad_flops))
-    frame = frame[whole]
-    models = {name: index for index, name in enumerate(sorted(frame.model_name.unique()))}
-    frame["fold"] = frame.model_name.map(models) % FOLDS
-    return frame
+    return frame[whole]

@@ -33,7 +33,7 @@ from slipstick.experiments.scoreboards.energy.serving_power_fit import (
     shares,
     step_rows,
 )
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Scored, labelled, of_errors
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part, Scored, labelled, of_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,25 @@ class Predicted:
 
 def serving_power(data: Data) -> Iterator[Scored]:
     """Power, step time and energy of a token; median and 90th percentile."""
+    runs, _, note = _read(data)
+    for held, column in (("model", "family_name"), ("GPU", "gpu")):
+        order, parts = [], []
+        for name in sorted(runs[column].unique()):
+            mine = runs[runs[column] == name]
+            order.append(mine)
+            parts.append(predicted(runs[runs[column] != name], mine))
+        joined = Predicted(*(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True)))
+        yield from _both(_stacked(order), joined, held, note)
+
+
+def given_power(data: Data) -> Iterator[Scored]:
+    """The same of rows that are given."""
+    runs, known, note = _read(data)
+    yield from _both(runs, predicted(known, runs), "rows given", note)
+
+
+def _read(data: Data) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """Runs to score, runs to learn from, and what was left out of the former."""
     known_paths = [path for path in map(training_file, FILES) if path]
     scored_paths = [path for name in FILES if (path := scored_file(name, data.scored))]
     if not known_paths or not scored_paths:
@@ -73,18 +92,7 @@ def serving_power(data: Data) -> Iterator[Scored]:
     note = "; ".join(f"{reason}: {count} rows left out" for reason, count in refused.items())
     if runs.empty:
         raise MissingError(note or "no rows")
-    if data.scored is not None:
-        others = known[~known.set_index(KEY).index.isin(runs.set_index(KEY).index)]
-        yield from _both(runs, predicted(others, runs), "rows given", note)
-        return
-    for held, column in (("model", "family_name"), ("GPU", "gpu")):
-        order, parts = [], []
-        for name in sorted(runs[column].unique()):
-            mine = runs[runs[column] == name]
-            order.append(mine)
-            parts.append(predicted(runs[runs[column] != name], mine))
-        joined = Predicted(*(np.concatenate(each) for each in zip(*(vars(p).values() for p in parts), strict=True)))
-        yield from _both(_stacked(order), joined, held, note)
+    return runs, data.table(known, runs, KEY), note
 
 
 def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -174,6 +182,9 @@ def _both(runs: pd.DataFrame, made: Predicted, held: str, note: str) -> Iterator
 
 BOARD = Board(
     "What do training under a power limit and serving a language model draw, on a device or model never measured?",
-    {"energy: training under power limits (Zeus)": limit_scores, "energy: serving (ML.ENERGY)": serving_power},
+    {
+        "energy: training under power limits (Zeus)": limit_scores,
+        "energy: serving (ML.ENERGY)": Part(serving_power, given_power),
+    },
     (Front("Power while serving", "the model", "power of a device", "model"),),
 )

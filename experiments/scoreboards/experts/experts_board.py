@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from slipstick.estimators.gpu.programs.program_priors import SHAPES, SHAPES_REAC
 from slipstick.estimators.gpu.transfer.family_pooling import technology
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.experts.expert_data import ExpertCase, FittedLayers, fitted, frames, standing_in
-from slipstick.experiments.scoring.score import Board, Data, MissingError, Scored, relative
+from slipstick.experiments.scoring.score import Board, Data, MissingError, Part, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -166,13 +167,13 @@ FEWEST, SCORED = 30, 4000
 KEYS = {case: [*sizes, WORD[case]] for case, sizes in SIZES.items()}
 
 
-def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each generation left out in turn; with `--data`, the rows below that folder, from all public ones of others."""
+def _generations(data: Data, *, stands_in: bool) -> Iterator[Scored | ValidationRow]:
+    """Each generation left out in turn; `stands_in`: a case that no other ran is answered by the nearest one."""
     training = frames(data.folder)
     moved = MovedCases(training)
-    tested = training if data.scored is None else frames(data.scored)
+    tested = frames(data.judged_folder)
     if not tested:
-        raise MissingError(f"no layers of experts or latent attention in {data.scored or data.folder}")
+        raise MissingError(f"no layers of experts or latent attention in {data.judged_folder}")
     for case, frame in sorted(tested.items(), key=lambda pair: repr(pair[0])):
         for name in sorted(set(frame["machine"])):
             if not name:
@@ -187,7 +188,7 @@ def _generations(data: Data) -> Iterator[Scored | ValidationRow]:
                     yield _scored(case, name, measured, moved)
                 continue
             yield skipped(DATASET, f"{_title(case)}: no other generation ran it")
-            if data.scored is not None and enough and (stand := _stand_in(case, name, measured, moved)):
+            if stands_in and enough and (stand := _stand_in(case, name, measured, moved)):
                 yield stand
 
 
@@ -249,5 +250,5 @@ def _title(case: ExpertCase) -> str:
 
 BOARD = Board(
     "How long do layers of experts and latent attention take on a generation of GPUs that nobody measured?",
-    {DATASET: _generations},
+    {DATASET: Part(partial(_generations, stands_in=False), partial(_generations, stands_in=True))},
 )

@@ -34,14 +34,13 @@ from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
 from slipstick.estimators.power.energy import MATRIX_ENERGY, NAMES, PowerModel
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
-from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.scoreboards.gpu import gpu_data, gpu_tables
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.scoreboards.gpu.gpu_data import aiconfigurator
 from slipstick.experiments.scoreboards.gpu.gpu_scores import ENOUGH, LONG, score, scored_parts, thinned
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.gpu.other_programs import scored_operations
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Scored, guarded
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part, Scored, guarded
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -111,6 +110,7 @@ def _attention(row: Any) -> Op:
     )
 
 
+POWER = "power, aiconfigurator"
 GOAL = 0.20
 KINDS_OF = {
     "gemm": ("gemm", {}),
@@ -130,30 +130,32 @@ LONGEST = 6000
 """Rows of a kind and machine that are looked at."""
 
 
-def power_rows(scored: Path | None = None) -> list[ValidationRow]:
-    """Fitted to gemm alone, tested on attention; and with scored data, fitted here and tested there."""
-    folder, title = data_folder(), "power, aiconfigurator"
-    if folder is None:
-        return [skipped(title, "no public measurements here (set SLIPSTICK_DATA)")]
-    known = {name: _frame(folder, name) for name in KINDS_OF}
-    if known["gemm"].empty:
-        return [skipped(title, "no power in the training data")]
-    scores = []
-    scored_frames = known if scored is None else {name: _frame(scored, name) for name in KINDS_OF}
-    for name, frame in scored_frames.items():
-        if frame.empty or (scored is None and name == "gemm"):
-            continue  # gemm is what the fit was made of
+def power_rows(data: Data) -> Iterator[ValidationRow]:
+    """Fitted to gemm alone, tested on attention."""
+    known = _known_power(data)
+    fitted = _fit({"gemm": known.pop("gemm")})
+    for name, frame in known.items():
         for target, chosen in frame.groupby("machine"):
-            if scored is None:
-                fitted, held_out = _fit({"gemm": known["gemm"]}), "kind of kernel"
+            yield _row(POWER, name, str(target), chosen, fitted, "kind of kernel")
+
+
+def given_power(data: Data) -> Iterator[ValidationRow]:
+    """Fitted to the other machines here, tested on what is given."""
+    known = _known_power(data)
+    for name in KINDS_OF:
+        for target, chosen in _frame(data.judged_folder, name).groupby("machine"):
+            elsewhere = {kind: part[part["machine"] != target] for kind, part in known.items()}
+            if fitted := _fit({kind: part for kind, part in elsewhere.items() if len(part)}):
+                yield _row(POWER, name, str(target), chosen, fitted, str(target))
             else:
-                elsewhere = {s: part[part["machine"] != target] for s, part in known.items()}
-                fitted, held_out = _fit({s: part for s, part in elsewhere.items() if len(part)}), str(target)
-            if not fitted:
-                scores.append(skipped(title, f"no other machine with power than {target}"))
-                continue
-            scores.append(_row(title, name, str(target), chosen, fitted, held_out))
-    return scores or [skipped(title, "no rows with power to score")]
+                yield skipped(POWER, f"no other machine with power than {target}")
+
+
+def _known_power(data: Data) -> dict[str, pd.DataFrame]:
+    known = {name: _frame(data.folder, name) for name in KINDS_OF}
+    if known["gemm"].empty:
+        raise MissingError("no power in the training data")
+    return known
 
 
 @dataclass(frozen=True)
@@ -337,16 +339,19 @@ def _scores(
 def _operations(data: Data) -> Iterator[Scored | ValidationRow]:
     """Every case, speed-ups, and whole models, which are summed from the same fits."""
     boards: dict[tuple[str, ...], gpu_tables.OperationBoard] = {}
-    if data.scored is not None:
-        for case in {case.source: case for case in reversed(cases())}.values():
-            yield from guarded(_title(case), partial(_scored_rows, case), data)
-    else:
-        for case in cases():
-            if case.source not in boards:
-                boards[case.source] = case.board(case.frame(data.folder))
-            yield from _left_out_rows(case, boards[case.source], data.folder)
-        yield from speedup_rows(list(boards.values()))
+    for case in cases():
+        if case.source not in boards:
+            boards[case.source] = case.board(case.frame(data.folder))
+        yield from _left_out_rows(case, boards[case.source], data.folder)
+    yield from speedup_rows(list(boards.values()))
     yield from guarded("whole models", partial(_whole_models, boards), data)
+
+
+def _given_operations(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each table that is given, and whole models."""
+    for case in {case.source: case for case in reversed(cases())}.values():
+        yield from guarded(_title(case), partial(_scored_rows, case), data)
+    yield from guarded("whole models", partial(_whole_models, {}), data)
 
 
 def _whole_models(boards: Mapping[tuple[str, ...], gpu_tables.OperationBoard], data: Data) -> list[ValidationRow]:
@@ -404,7 +409,7 @@ def _scored_rows(case: GpuCase, data: Data) -> Iterator[Scored | ValidationRow]:
     """Rows of another folder; those of a stack other than the case's are predicted from the same engine's public rows
     where there are some.
     """
-    frame = case.of_all_stacks(data.scored or data.folder)
+    frame = case.of_all_stacks(data.judged_folder)
     title = _title(case)
     if frame.empty:
         raise MissingError(f"none of its files is in {data.scored}")
@@ -451,10 +456,10 @@ def _stack_floor(folder: Path) -> float | None:
 BOARD = Board(
     "How long do single GPU operations and whole models take on a GPU that no fit has seen, and what do they draw?",
     {
-        "operations": _operations,
+        "operations": Part(_operations, _given_operations),
         "products by other programs": _other_programs,
         "kernels of vLLM by Frontier": frontier_rows,
-        "power, aiconfigurator": lambda data: power_rows(data.scored),
+        POWER: Part(power_rows, given_power),
     },
     (
         Front(

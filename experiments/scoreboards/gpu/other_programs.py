@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.common.frames import csv_frame
 from slipstick.common.records import FrozenDict
-from slipstick.experiments.question.question import question
+from slipstick.experiments.scoring.asked import answers
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -77,7 +77,8 @@ def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame) -> Iterator
 def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
     """Default answers for single operations beside measured seconds; the long ones apart."""
     measured = np.asarray(seconds, dtype=np.float64)
-    ours, low, high, plain = np.array([_answers(at, one) for one in made]).T
+    answered = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
+    ours, low, high, plain = answered.seconds, answered.low, answered.high, answered.roofline
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(
@@ -85,11 +86,3 @@ def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Se
                 baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=at.name,
                 reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip
-
-
-def _answers(at: Machine, one: Op) -> tuple[float, float, float, float]:
-    """Seconds: the default answer, its band, the roofline."""
-    workload = Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"}))
-    answer = question(workload, at).answer()
-    low, high = answer.interval(0.8) or (answer.time, answer.time)
-    return answer.time, low, high, question(workload, at, "roofline").answer().time

@@ -21,12 +21,11 @@ from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts
-from slipstick.estimators.fitting.folds import folds, knowing
 from slipstick.estimators.fitting.group_effects_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.estimators.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
 from slipstick.experiments.scoreboards.serving.serving_refit import MAKER
-from slipstick.experiments.scoring.score import PERCENT, Data, Scored
+from slipstick.experiments.scoring.score import PERCENT, Data, Rows, Scored
 from slipstick.experiments.scoring.scored_cases import readable
 from slipstick.hwmodels.catalog import machine, machine_names, name_of_device
 from slipstick.workloads.language.layout import Layout
@@ -78,28 +77,23 @@ class Whole:
 def bench_scores(data: Data) -> Iterator[Scored]:
     """Devices, makers and models unseen."""
     public, (targets, refused) = read_batches(data.known(FILE))[0], read_batches(data.judged(FILE))
-    if data.scored is not None:
-        keys = {one.key for one in targets}
-        public = [one for one in public if one.key not in keys]
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    known = [] if data.scored is None else public
-    yield _scored("device unseen", "chip", targets, known, note)
-    yield _scored(MAKER, "vendor", targets, known, note)
-    yield _scored("model unseen", "model", targets, known, note)
+    batches = data.rows(public, targets, lambda one: one.key)
+    for held, level in (("device unseen", "chip"), (MAKER, "vendor"), ("model unseen", "model")):
+        yield _scored(held, level, batches, note)
 
 
-def _scored(held: str, level: str, targets: Sequence[Whole], known: Sequence[Whole], note: str) -> Scored:
-    """Each group of a level from the other groups, of `known` rows alone where there are any."""
-    rows, first = law_rows([*known, *targets]), len(known)
-    outer = folds(rows.groups[level], scored=range(first, len(rows)))
-    outer = knowing(outer, first) if known else outer
+def _scored(held: str, level: str, batches: Rows[Whole], note: str) -> Scored:
+    """Each group of a level from the other groups."""
+    rows = law_rows(batches.rows)
+    outer = batches.folds(rows.groups[level])
     made, least = left_out(StepLaw(), rows, outer, rows.groups["model"]), least_seconds(rows.columns)
     roof = np.full(len(rows), np.nan)
     for fold in outer:
         share = np.median(np.log(rows.seconds[fold.known] / least[fold.known]))
         roof[fold.scored] = least[fold.scored] * np.exp(share)
     there = np.flatnonzero(np.isfinite(made.seconds))
-    some = [targets[at - first] for at in there.tolist()]
+    some = [batches.rows[at] for at in there.tolist()]
     return Scored(
         "time of a whole batch", held, rows.seconds[there], made.seconds[there], PERCENT, GOALS[held],
         {"one efficiency": roof[there]}, half=made.half[there], enough=ENOUGH, noise=NOISE, reason=note,

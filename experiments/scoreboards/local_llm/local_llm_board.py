@@ -26,7 +26,7 @@ from slipstick.experiments.scoreboards.local_llm.local_rows import (
     read_local,
     timed,
 )
-from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, MissingError, Scored
+from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, MissingError, Part, Scored
 
 GOALS = {"newest unseen": (18.0, 50.0), "rows given": (18.0, 50.0), "14B from 8B on one machine": (4.0, 16.0)}
 PROMPT_GOALS = {"newest unseen": (25.0, 60.0), "rows given": (25.0, 60.0)}
@@ -37,27 +37,35 @@ ENOUGH = 20
 
 def _localscore(data: Data) -> Iterator[Scored]:
     """One user's generation and prompts."""
+    public, targets, note = _read(data)
+    for held in HELD_OUT:
+        for met in outer(public, held):
+            yield _scored(held, met, public, note)
+    yield from _anchored(timed(targets, GENERATING), public)
+
+
+def _given(data: Data) -> Iterator[Scored]:
+    """The same of rows that are given, from chips that are not among theirs."""
+    known, targets, note = _read(data)
+    if not targets:
+        raise MissingError(note)
+    fits = fitted_to(known)
+    for phase in LAWS:
+        rows = [row for row in targets if math.isfinite(row.seconds(phase))]
+        fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
+        seconds = [fitted[row.backend].seconds(row.work, row.groups) for row in rows]
+        half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
+        made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
+        yield replace(made, least=np.array([_least(row, phase) for row in rows]))
+    yield from _anchored(timed(targets, GENERATING), known)
+
+
+def _read(data: Data) -> tuple[list[LocalRow], list[LocalRow], str]:
+    """Rows to learn from, rows to score, and which of these were left out; a chip that is scored is not known."""
     public = known_rows(data.known(FILE), *map(training_file, FILES[1:]))
     targets, refused = read_local(data.judged(FILE))
     note = "left out: " + "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
-    if data.scored is None:
-        for held in HELD_OUT:
-            for met in outer(public, held):
-                yield _scored(held, met, public, note)
-    elif targets:
-        chips = {row.chip for row in targets}
-        known = public = [row for row in public if row.chip not in chips]
-        fits = fitted_to(known)
-        for phase in LAWS:
-            rows = [row for row in targets if math.isfinite(row.seconds(phase))]
-            fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
-            seconds = [fitted[row.backend].seconds(row.work, row.groups) for row in rows]
-            half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
-            made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
-            yield replace(made, least=np.array([_least(row, phase) for row in rows]))
-    elif refused:
-        raise MissingError(note)
-    yield from _anchored(timed(targets, GENERATING), public)
+    return data.learnt(public, targets, lambda row: row.chip), targets, note
 
 
 def _least(row: LocalRow, phase: str) -> float:
@@ -121,6 +129,6 @@ def _anchored(targets: Sequence[LocalRow], public: Sequence[LocalRow]) -> Iterat
 
 BOARD = Board(
     "How many tokens/s does a local language model make for one user on a machine that nobody measured?",
-    {"local_llm/localscore": _localscore, "local_llm/llm_inference_bench": bench_scores},
+    {"local_llm/localscore": Part(_localscore, _given), "local_llm/llm_inference_bench": bench_scores},
     (Front("One user's tokens from a local model", "the accelerator", "time of a token", "accelerator unseen"),),
 )

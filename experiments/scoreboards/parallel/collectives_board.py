@@ -44,7 +44,7 @@ from slipstick.experiments.scoreboards.parallel.collective_systems import (
     system,
     timings,
 )
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine as machine_by_name
 
@@ -200,29 +200,44 @@ SHARED = ("efficiency.network", SYSTEM)
 
 
 def _systems(data: Data) -> Iterator[ValidationRow]:
-    """Each machine left out in turn, or, with `--data`, the machines below that folder."""
-    training, own_timings = timings(data.folder), nccl_timings(data.folder)
-    if training.empty:
-        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; `slipstick data list` says where)")
-    frame, others = (timings(data.scored), nccl_timings(data.scored)) if data.scored else (training, own_timings)
+    """Each machine left out in turn."""
+    training, own_timings = _public(data)
+    yield from _unknown(training, own_timings)
+    own_timings = described(own_timings)
+    turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
+    yield from _board(turns, LEFT, own_timings)
+    for group in GENERATIONS:
+        kept = own_timings[own_timings["machine"].isin(group)]
+        yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
+
+
+def _given(data: Data) -> Iterator[ValidationRow]:
+    """The machines below the folder that is given: a function's timings on one of them are not known."""
+    training, own_timings = _public(data)
+    frame, others = timings(data.judged_folder), nccl_timings(data.judged_folder)
     if frame.empty and others.empty:
         raise MissingError(f"{FOLDER} is not in {data.scored}")
-    unknown = sorted({*frame["machine"], *others["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
-    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
+    yield from _unknown(frame, others)
     own_timings, frame, others = (described(part) for part in (own_timings, frame, others))
-    if data.scored is None:
-        turns = [(training[training["machine"] != name], part) for name, part in training.groupby("machine")]
-        yield from _board(turns, LEFT, own_timings)
-        for group in GENERATIONS:
-            kept = own_timings[own_timings["machine"].isin(group)]
-            yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
-        return
-    files = set(zip(frame["machine"], frame["function"], strict=True))
-    kept_rows = [pair not in files for pair in zip(training["machine"], training["function"], strict=True)]
-    if turns := [(training[kept_rows], part) for _, part in frame.groupby("machine")]:
+    known = data.table(training, frame, ["machine", "function"])
+    if turns := [(known, part) for _, part in frame.groupby("machine")]:
         yield from _board(turns, "scored files", own_timings)
     for name, part in others.groupby("machine"):
         yield from _own_scores("scored files", family(str(name)), training, own_timings, part)
+
+
+def _public(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Timings of systems to learn from, and NCCL's own."""
+    training = timings(data.folder)
+    if training.empty:
+        raise MissingError(f"no {FOLDER} here (set SLIPSTICK_DATA; `slipstick data list` says where)")
+    return training, nccl_timings(data.folder)
+
+
+def _unknown(*frames: pd.DataFrame) -> Iterator[ValidationRow]:
+    """A row for each system whose links nobody described."""
+    unknown = sorted({name for frame in frames for name in frame["machine"]} - {*SYSTEMS, *NCCL_SYSTEMS})
+    yield from (skipped("collectives", f"no description of {name}'s links") for name in unknown)
 
 
 def anchors(frame: pd.DataFrame) -> list[int]:
@@ -369,6 +384,6 @@ def _line(part: pd.DataFrame) -> tuple[float, float]:
 
 BOARD = Board(
     "How long does a collective take between GPUs of a machine never measured?",
-    {"collectives": _systems},
+    {"collectives": Part(_systems, _given)},
     (Front("Collectives between GPUs", "the machine", "all machines", LEFT),),
 )

@@ -33,7 +33,7 @@ PARAMETERS = ("schedule.issue", "schedule.begin")
 def _networks(data: Data) -> list[ValidationRow]:
     """The median error over the networks, each left out of the calibration, then each by itself."""
     known = read_steps(BUNDLED)
-    path = BUNDLED if data.scored is None else data.scored / BUNDLED.name
+    path = (data.scored or BUNDLED.parent) / BUNDLED.name
     if not path.exists():
         raise MissingError(f"no {path.name} in {data.scored} (slipstick measure steps --out {path.name})")
     tested = read_steps(path)

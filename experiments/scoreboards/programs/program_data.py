@@ -6,16 +6,20 @@ The traces are CPU decompositions: recurrent layers stand as one oneDNN call a l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.frames import csv_frame
-from slipstick.hwmodels.catalog import aliases
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.engine_steps.step_law import generation_of
+from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.importers.torch.aten import Call, read_call
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.fusion import fused
@@ -65,10 +69,48 @@ class Program:
     unread: tuple[str, ...]
     edges: tuple[tuple[str, str], ...] = ()
 
+    @cached_property
+    def workload(self) -> Workload:
+        """As a question takes it."""
+        return Workload("program", self.operations, self.edges, metadata=FrozenDict({WORK: "program"}))
+
+    @cached_property
     def compiled(self) -> Program:
         """As PyTorch's compiler hands it over: `fused`, then `channels_last`."""
-        whole = Workload("program", self.operations, self.edges)
-        return Program(tuple(channels_last(fused(whole))), self.unread)
+        return Program(tuple(channels_last(fused(self.workload))), self.unread)
+
+
+EAGER, INDUCTOR = "eager", "inductor default"
+"""Modes of the table that are fitted and scored."""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """A program on a host, and its measured seconds.
+
+    `device`: as the table names it. `mode`: `EAGER` or `INDUCTOR`.
+    """
+
+    source: str
+    host: str
+    device: str
+    mode: str
+    seconds: float
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What makes two rows one measurement."""
+        return self.host, self.mode, self.source
+
+    @property
+    def machine(self) -> str:
+        """The catalogue's name of the device."""
+        return machine_of(self.device)
+
+    @property
+    def generation(self) -> str:
+        """Of the device."""
+        return generation_of(machine(self.machine).family)
 
 
 def times(folder: Path, cohort: str = "v0.1") -> pd.DataFrame:
@@ -80,6 +122,17 @@ def times(folder: Path, cohort: str = "v0.1") -> pd.DataFrame:
         return pd.DataFrame()
     frame = csv_frame(path)
     return frame[(frame["cohort"] == cohort) & frame["suspicious"].isna()].reset_index(drop=True)
+
+
+def runs_of(folder: Path) -> list[ProgramRun]:
+    """Rows of the cohort that is fitted, in both modes."""
+    frame = times(folder)
+    columns = [frame[name].tolist() for name in ("source", "machine", "device", "mode", "mean_s")] if len(frame) else []
+    rows = zip(*columns, strict=True)
+    made = [
+        ProgramRun(str(one), str(host), str(device), str(mode), float(time)) for one, host, device, mode, time in rows
+    ]
+    return [one for one in made if one.mode in (EAGER, INDUCTOR)]
 
 
 def programs(folder: Path) -> dict[str, Program]:

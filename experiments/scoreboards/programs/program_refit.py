@@ -1,36 +1,82 @@
-"""The kernels of PyTorch programs that ship, fitted anew (`slipstick validate --refit programs`)."""
+"""The kernels of PyTorch programs: fitted to times of whole programs, and what boards may know of them.
+
+`slipstick validate --refit programs` fits those that ship.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
 from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, SPREAD
-from slipstick.experiments.calibrate.public_data import data_folder, why_missing
-from slipstick.experiments.scoreboards.programs.compile_scores import both
-from slipstick.experiments.scoreboards.programs.program_data import programs, times
+from slipstick.experiments.calibrate.public_data import needed_folder, why_missing
+from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
+from slipstick.experiments.scoreboards.programs.image_networks import names
+from slipstick.experiments.scoreboards.programs.program_data import (
+    EAGER,
+    INDUCTOR,
+    Program,
+    ProgramRun,
+    programs,
+    runs_of,
+)
 from slipstick.experiments.scoreboards.programs.program_rows import (
     COHORT,
+    Beside,
     classes,
     fitted_change,
     law_rows,
     timed,
 )
-from slipstick.experiments.scoreboards.vision import vision_law, vision_rows
-from slipstick.experiments.scoreboards.vision.image_networks import names
-from slipstick.experiments.scoreboards.vision.timed_networks import TimedNetworks, networks_of
+from slipstick.experiments.scoreboards.programs.timed_networks import networks_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILES = ("programs/times.csv.gz", "programs/operations.csv.gz", vision_rows.FILE)
 FOLDS = 5
 IN_FLOAT32 = "programs in float32"
 ROWS = 240
 """Image networks of each mode, spread evenly over the table: as many as make a fit of minutes one of seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTimes:
+    """What the law is fitted to.
+
+    `runs`: of programs in float32, eager and compiled. `known`: what they run.
+    `networks`: rows of image networks on GPUs in 16 bits (`vision_rows`).
+    """
+
+    runs: Sequence[ProgramRun]
+    known: Mapping[str, Program]
+    networks: pd.DataFrame
+
+    def fit(self) -> FittedFile:
+        """The file that ships, fitted to these alone; its scores and the spread of its answers stay."""
+        every_class, beside = self.rows_beside()
+        eager, compiled = (timed(self.runs, self.known, every_class, mode) for mode in (EAGER, INDUCTOR))
+        made = fitted_change(eager, compiled, every_class, beside)
+        return replace(load_fitted(PROGRAMS_FILE), used=len(self.runs), fits={NAME: made.fit.values_alone()})
+
+    def rows_beside(self) -> tuple[list[str], Beside]:
+        """All classes of kernels, and the image networks as rows of their law."""
+        of_programs = classes({run.source: self.known[run.source] for run in self.runs})
+        if self.networks.empty:
+            return of_programs, None
+        some = networks_of(self.networks)
+        there = [network for network in some.networks if network is not None]
+        every_class = sorted({*of_programs, *(name for one in there for name in one.names)})
+        families = some.frame["family"].astype(str).tolist()
+        return every_class, vision_law.law_rows(there, some.seconds, families, every_class)
 
 
 def refit() -> FittedFile:
@@ -40,25 +86,15 @@ def refit() -> FittedFile:
     networks; all rows of the other kind that are of no generation left out stay known.
     Raises InputError where the public rows are missing.
     """
-    folder = data_folder()
-    if folder is None:
-        raise InputError(why_missing(FILES[0]))
+    folder = needed_folder()
     for name in FILES:
         if not (folder / name).exists():
             raise InputError(why_missing(name))
-    known, frame = programs(folder), times(folder)
-    frame = frame[frame["source"].isin(list(known))]
-    eager, networks = frame[frame["mode"] == "eager"], image_networks(folder / vision_rows.FILE)
-    there = [network for network in networks.networks if network is not None]
-    every_class = sorted({*classes(known), *(name for one in there for name in one.names)})
-    sources = sorted(set(eager["source"]))
-    data = [timed(part, sources, known, every_class) for _, part in eager.groupby("machine")]
-    every = np.ones(len(sources), dtype=bool)
-    families = networks.frame["family"].astype(str).tolist()
-    beside = vision_law.law_rows(there, networks.seconds, families, every_class)
-    law, rows = law_rows(data, every, every_class, beside)
-    changed = both(frame[frame["source"].isin(sources)], known, sources, every_class)
-    plain = fitted_change(data, [one.compiled for one in changed], every, every_class, beside)
+    known = programs(folder)
+    runs = [run for run in runs_of(folder) if run.source in known]
+    whole = ProgramTimes(runs, known, some_networks(vision_rows.read_rows(folder / vision_rows.FILE)))
+    every_class, beside = whole.rows_beside()
+    law, rows = law_rows(timed(runs, known, every_class, EAGER), every_class, beside)
     of_programs, generations = [one == COHORT for one in rows.source], list(rows.groups["generation"])
     scores, spread = [], 0.0
     for held, key, chosen, at_most in (
@@ -76,13 +112,13 @@ def refit() -> FittedFile:
     note = "ScalingIntelligence/KernelBench v0.1 (MIT); huggingface/pytorch-image-models' published benchmark."
     digests = {name: digest(folder / name) for name in FILES}
     facts = {SPREAD: float(f"{spread:.5g}")}
-    return FittedFile(PROGRAMS_FILE, digests, len(rows), {NAME: plain.fit.values_alone()}, tuple(scores), note, facts)
+    return replace(whole.fit(), rows=digests, used=len(rows), outer=tuple(scores), note=note, facts=facts)
 
 
-def image_networks(path: Path) -> TimedNetworks:
+def some_networks(frame: pd.DataFrame) -> pd.DataFrame:
     """Inference in 16 bits on GPUs, of networks whose operations are kept: `ROWS` of each mode."""
-    every = vision_rows.read_rows(path).sort_values("device", kind="stable")
-    frame = every[(every["task"] == "inference") & (every["dtype"] == "float16-amp")]
-    frame = frame[[key in names() for key in zip(frame["model"], frame["image"], strict=True)]]
-    some = [mine.iloc[:: max(1, -(-len(mine) // ROWS))].index for _, mine in frame.groupby("mode")]
-    return networks_of(frame.loc[[place for places in some for place in places]])
+    every = frame.sort_values("device", kind="stable")
+    half = every[(every["task"] == "inference") & (every["dtype"] == "float16-amp")]
+    half = half[[key in names() for key in zip(half["model"], half["image"], strict=True)]]
+    some = [mine.iloc[:: max(1, -(-len(mine) // ROWS))].index for _, mine in half.groupby("mode")]
+    return half.loc[[place for places in some for place in places]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import kernel_class
 from slipstick.estimators.gpu.programs.program_law import (
+    COMPILED,
     HOST,
     MODE,
     OperationRun,
@@ -23,12 +24,9 @@ from slipstick.estimators.gpu.programs.program_law import (
 )
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.programs.program_data import Program, machine_of
+from slipstick.experiments.scoreboards.programs.program_data import INDUCTOR, Program, ProgramRun
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Op
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COHORT = "KernelBench v0.1"
 Beside: TypeAlias = tuple[TimedOperations, LawRows] | None
@@ -72,16 +70,8 @@ class FittedPrograms:
 
     def logs(self, one: Timed) -> FloatArray:
         """Log seconds of every program of a host, shape (programs,)."""
-        return np.log(self._of(self.fit.seconds, one))
-
-    def half_width(self, one: Timed) -> FloatArray:
-        """Half of the 80 % band of log time of every program of a host, shape (programs,)."""
-        return self._of(self.fit.half_width, one)
-
-    def _of(self, what: Callable[..., FloatArray], one: Timed) -> FloatArray:
-        """What the fit says of every program of a host, shape (programs,)."""
         numbers = {"program": np.arange(one.rows.programs, dtype=float)}
-        return what(ProgramLaw(self.classes, one.rows), numbers, one.groups(one.rows.programs))
+        return np.log(self.fit.seconds(ProgramLaw(self.classes, one.rows), numbers, one.groups(one.rows.programs)))
 
 
 def classes(known: Mapping[str, Program]) -> list[str]:
@@ -106,17 +96,13 @@ def _run(op: Op) -> OperationRun:
     return OperationRun(op, kernel_class(op), times, 0.0 if quiet else times * issues(op))
 
 
-def law_rows(
-    data: Sequence[Timed], keep: FloatArray, names: Sequence[str], beside: Beside = None
-) -> tuple[ProgramLaw, LawRows]:
-    """The law of some classes on the programs of some hosts, and the rows of the kept ones (booleans by program)."""
+def law_rows(data: Sequence[Timed], names: Sequence[str], beside: Beside = None) -> tuple[ProgramLaw, LawRows]:
+    """The law of some classes on the programs of some hosts, and their rows."""
     tables, made, start = [one.rows for one in data], [], 0
     for one in data:
-        chosen = known_places(one, keep)
-        numbers = {"program": (start + chosen).astype(float)}
-        clusters = [str(program) for program in chosen]
-        seconds = np.exp(one.every()[chosen])
-        made.append(LawRows(numbers, one.groups(len(chosen)), clusters, seconds, [COHORT] * len(chosen)))
+        numbers = {"program": (start + one.index).astype(float)}
+        clusters, count = [str(program) for program in one.index], len(one.index)
+        made.append(LawRows(numbers, one.groups(count), clusters, np.exp(one.logs), [COHORT] * count))
         start += one.rows.programs
     if beside is not None:
         tables.append(beside[0])
@@ -124,43 +110,37 @@ def law_rows(
     return ProgramLaw(tuple(names), TimedOperations.joined(tables)), sum(made[1:], made[0])
 
 
-def timed(part: pd.DataFrame, sources: Sequence[str], known: Mapping[str, Program], names: Sequence[str]) -> Timed:
-    """Eager rows of one host of the table."""
-    device = machine_of(str(part["device"].iloc[0]))
-    index = np.array([sources.index(source) for source in part["source"]], dtype=np.intp)
-    rows, logs = operations(sources, known, names, device), np.log(part["mean_s"].to_numpy())
-    return Timed(str(part["machine"].iloc[0]), device, rows, index, logs)
+def timed(runs: Sequence[ProgramRun], known: Mapping[str, Program], names: Sequence[str], mode: str) -> list[Timed]:
+    """Rows in one mode, host by host."""
+    sources = sorted({run.source for run in runs})
+    lowered = {source: known[source].compiled if mode == INDUCTOR else known[source] for source in sources}
+    made, group = [], COMPILED if mode == INDUCTOR else UNGROUPED
+    for host, device in sorted({(run.host, run.machine) for run in runs if run.mode == mode}):
+        mine = [run for run in runs if (run.host, run.mode) == (host, mode)]
+        index = np.array([sources.index(run.source) for run in mine], dtype=np.intp)
+        logs = np.log([run.seconds for run in mine])
+        made.append(Timed(host, device, operations(sources, lowered, names, device), index, logs, group))
+    return made
 
 
-def known_places(one: Timed, keep: FloatArray) -> npt.NDArray[np.intp]:
-    """Numbers of the kept programs (booleans by program) that were measured on a host."""
-    return np.asarray(one.index[keep[one.index]])
-
-
-def fitted(data: Sequence[Timed], keep: FloatArray, names: Sequence[str], beside: Beside = None) -> FittedPrograms:
-    """The law fitted to the kept programs of some hosts; `keep` are booleans, shape (programs,)."""
-    return FittedPrograms(tuple(names), fit(*law_rows(data, keep, names, beside)))
+def fitted(data: Sequence[Timed], names: Sequence[str], beside: Beside = None) -> FittedPrograms:
+    """The law fitted to the programs of some hosts."""
+    return FittedPrograms(tuple(names), fit(*law_rows(data, names, beside)))
 
 
 def fitted_change(
-    eager: Sequence[Timed],
-    compiled: Sequence[Timed],
-    keep: FloatArray,
-    names: Sequence[str],
-    beside: Beside = None,
+    eager: Sequence[Timed], compiled: Sequence[Timed], names: Sequence[str], beside: Beside = None
 ) -> FittedPrograms:
-    """The law fitted to the kept programs of hosts in two modes, by what compiling changes.
+    """The law fitted to the programs of hosts in two modes, by what compiling changes.
 
     What a program's time is off by in both modes says nothing of the change: compiled programs are fitted to the change
     times what the law of eager ones alone says.
     """
-    alone = fitted(eager, keep, names, beside)
-    shifted, hosts = [], {one.host: one for one in eager}
-    for one in eager:
-        place = known_places(one, keep)
-        shifted.append(replace(one, index=place, logs=alone.logs(one)[place]))
+    alone, hosts = fitted(eager, names, beside), {one.host: one for one in eager}
+    shifted = [replace(one, logs=alone.logs(one)[one.index]) for one in eager]
     for one in compiled:
-        changed = one.every() - hosts[one.host].every() + alone.logs(hosts[one.host])
-        place = np.flatnonzero(np.isfinite(changed) & keep)
-        shifted.append(replace(one, index=place, logs=changed[place]))
-    return fitted(shifted, keep, names, beside)
+        if one.host in hosts:
+            changed = one.every() - hosts[one.host].every() + alone.logs(hosts[one.host])
+            place = np.flatnonzero(np.isfinite(changed))
+            shifted.append(replace(one, index=place, logs=changed[place]))
+    return fitted(shifted, names, beside)

@@ -19,7 +19,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import folds, knowing
+from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, left_out
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
@@ -187,19 +187,14 @@ METRICS = (logarithmic(0.5, "median |log ratio|"), logarithmic(0.9, "90th percen
 def _scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Each generation and each cell left out; with `--data`, its layers of DeepBench from fits to the others' rows."""
     known = [*deepbench_steps(data.known(FILE)), *pytorch_steps(data.known(PROGRAMS).parent.parent)]
-    judged = [] if data.scored is None else deepbench_steps(data.judged(FILE))
-    for name in unknown_files(data.judged(FILE)) if judged else ():
+    for name in unknown_files(data.judged(FILE)):
         yield skipped("recurrent layers", f"{name}: no machine of the catalogue is named for it")
-    keys = {one.key for one in judged}
-    known = [one for one in known if one.key not in keys]
-    steps = [*known, *judged]
-    rows, scored = rows_of(steps), range(len(known) if judged else 0, len(steps))
+    every = data.rows(known, deepbench_steps(data.judged(FILE)), lambda step: step.key)
+    steps, rows, places = every.rows, rows_of(every.rows), range(every.first, len(every.rows))
     for held_out, key in (("generation", list(rows.groups["generation"])), ("cell", cells_of(steps))):
-        outer = folds(key, scored=scored)
-        outer = knowing(outer, len(known)) if judged else outer
-        made = left_out(RecurrentLaw(), rows, outer, rows.groups["generation"])
-        for stack, group in sorted({(steps[i].stack, key[i]) for i in scored if np.isfinite(made.seconds[i])}):
-            at = np.array([i for i in scored if (steps[i].stack, key[i]) == (stack, group)])
+        made = left_out(RecurrentLaw(), rows, every.folds(key), rows.groups["generation"])
+        for stack, group in sorted({(steps[i].stack, key[i]) for i in places if np.isfinite(made.seconds[i])}):
+            at = np.array([i for i in places if (steps[i].stack, key[i]) == (stack, group)])
             members = [steps[i] for i in at]
             baselines = {
                 "roofline and launches": _times(Roofline(), members),

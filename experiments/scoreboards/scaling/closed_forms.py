@@ -33,7 +33,7 @@ Law = Callable[[FloatArray], FloatArray]
 RATIOS = (2.0, 4.0, 8.0, 16.0)
 NOISES = (0.0, 0.01, 0.02, 0.05)
 TURNS = (2.0, 256.0)
-WORDS = ("trust", "wide", "do not extrapolate")
+WORDS = ("trust", "wide", "do not trust")
 REPORTED, EACH = 30_000, 60
 """The first seed that served for nothing else, and series of each form."""
 

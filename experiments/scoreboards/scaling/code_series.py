@@ -14,12 +14,13 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.scaling.averaged_scaling import averaged
-from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, CodesPriors, Priors
+from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Priors, Recalibration
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import NEAR, verdicts
+from slipstick.estimators.scaling.verdict import verdicts
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, every_series
@@ -98,9 +99,9 @@ def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTarg
 
 
 def left_out_priors() -> dict[str, Priors]:
-    """Priors of each code, learned from the other codes."""
+    """Priors of each code, recalibrated by the other codes."""
     others = load_fitted(FITTED_NAME).facts["left out"]
-    return {code: replace(PRIORS, codes=CodesPriors.of(one)) for code, one in others.items()}
+    return {code: replace(PRIORS, codes=Recalibration(**one)) for code, one in others.items()}
 
 
 def code_rows(data: Data) -> Iterator[ValidationRow]:

@@ -121,7 +121,7 @@ def predictions(collection: Sequence[ScalingSeries]) -> list[Target]:
                         answer.value[j],
                         answer.low[j] if answer.low else np.nan,
                         answer.high[j] if answer.high else np.nan,
-                        answer.verdicts[j].word == "do not extrapolate",
+                        answer.verdicts[j].word == "do not trust",
                         simple[0][i].value[j],
                         simple[1][i].value[j],
                         known.y[-1],
@@ -239,7 +239,7 @@ def _refusals(scored: Sequence[Target]) -> Iterator[ValidationRow]:
         share = 1 - len(kept) / len(some)
         worst = np.sort(_errors(some))[: len(kept)]
         yield _row(
-            f"{case}, do not extrapolate",
+            f"{case}, do not trust",
             kept,
             "90th percentile of relative error of what remains",
             after,

@@ -177,9 +177,8 @@ def rnnt(data: Data) -> Iterator[ValidationRow]:
     """Scores on MLPerf's RNN-T logs."""
     path = data.judged(RNNT)
     systems = read_rnnt(path)
-    known: dict[str, dict[int, FloatArray]] = {}
-    if data.scored is not None and (public := training_file(RNNT)):
-        known = {name: runs for name, runs in read_rnnt(public).items() if name not in systems}
+    public = training_file(RNNT)
+    known = {name: runs for name, runs in (read_rnnt(public) if public else {}).items() if name not in systems}
     if not systems:
         yield skipped("rnnt", f"{path.name}: no system with every iteration of two or more runs")
     for name, epochs in systems.items():

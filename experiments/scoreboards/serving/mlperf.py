@@ -22,7 +22,7 @@ from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, machine_
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import Fold, folds, knowing
+from slipstick.estimators.fitting.folds import Fold
 from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.group_effects_model import FloatArray, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import calibrated
@@ -92,15 +92,14 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
     """Each accelerator from the others, and accelerators of makers that are no fit's only one."""
     public, (targets, refused) = read_results(data.known(FILE))[0], read_results(data.judged(FILE))
     reason = f"left out: {'; '.join(f'{reason}: {count}' for reason, count in sorted(refused.items()))}"
-    public = [one for one in public if one not in targets]
-    first = len(public) if data.scored is not None else 0
-    results, steps = [*public, *targets] if first else targets, step_rows(public_cases())
+    every, steps = data.rows(public, targets, lambda one: one), step_rows(public_cases())
+    results = every.rows
     for held, level in HELD_OUT.items():
         groups = [result.groups[level] for result in results]
-        scored = {at for at in range(first, len(results)) if held != MAKER or groups[at] != "nvidia"}
         ours, half, peaks = (np.full(len(results), np.nan) for _ in range(3))
-        outer = folds(groups, scored=scored)
-        for fold in knowing(outer, first) if first else outer:
+        for fold in every.folds(groups):
+            if held == MAKER and fold.held_out == "nvidia":
+                continue
             apart = np.flatnonzero(np.array(steps.groups[level]) != fold.held_out)
             rows = _rows(results, fit(StepLaw(), steps.take(apart)))
             ours[fold.scored], half[fold.scored] = _submitted(rows, fold)

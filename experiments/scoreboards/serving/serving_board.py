@@ -41,7 +41,7 @@ from slipstick.experiments.scoreboards.serving.serving_refit import (
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase, read_cases
 from slipstick.experiments.scoreboards.serving.step_fit import banded, first_rows, fitted, groups_of, step_rows
 from slipstick.experiments.scoreboards.serving.system_choice import Predictions, picks
-from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, Scored
+from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
 FloatArray = npt.NDArray[np.float64]
@@ -65,24 +65,20 @@ ANSWERED_GOAL = 95.0
 
 def _silicon(data: Data) -> Iterator[Scored | ValidationRow]:
     """Times of first and further tokens, and picks."""
-    cases = read_cases(data.known(FILE))[0]
-    if data.scored is None:
-        yield from _unseen(cases)
-        yield _answered(*read_cases(data.judged(FILE)))
-        return
-    more = scored_file(MORE, data.scored)
-    targets, refused = ([], {}) if more is None else read_inferencex(more)
-    if more is None or (data.scored / FILE).exists():
-        those, why = read_cases(data.judged(FILE))
-        targets, refused = [*those, *targets], {k: why.get(k, 0) + refused.get(k, 0) for k in {**why, **refused}}
-    yield from _given(cases, targets)
-    yield _answered(targets, refused)
+    cases, refused = read_cases(data.known(FILE))
+    yield from _unseen(cases)
+    yield _answered(cases, refused)
 
 
-def _given(cases: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> Iterator[Scored | ValidationRow]:
+def _given(data: Data) -> Iterator[Scored | ValidationRow]:
     """Rows of other files: everything public is known, but what stands in them."""
-    keys = {case_key(c) for c in scored}
-    known = trained_on([c for c in [*cases, *more_cases()] if case_key(c) not in keys])
+    more = scored_file(MORE, data.scored)
+    scored, refused = ([], {}) if more is None else read_inferencex(more)
+    if more is None or (data.judged_folder / FILE).exists():
+        those, why = read_cases(data.judged(FILE))
+        scored, refused = [*those, *scored], {k: why.get(k, 0) + refused.get(k, 0) for k in {**why, **refused}}
+    cases = [*read_cases(data.known(FILE))[0], *more_cases()]
+    known = trained_on(data.learnt(cases, scored, case_key))
     made, law = banded(known), StepLaw()
     for kind in (*LABELS, UNSAID):
         mine = [c for c in scored if (c.scored and label(c) == kind) or (c.may_speculate and kind == UNSAID)]
@@ -99,6 +95,7 @@ def _given(cases: Sequence[SiliconCase], scored: Sequence[SiliconCase]) -> Itera
         yield _first(predicted, kind, "rows given")
         if kind in KINDS:
             yield from picks(predicted, kind, "rows given", float(np.median(half)))
+    yield _answered(scored, refused)
 
 
 def case_key(case: SiliconCase) -> tuple[object, ...]:
@@ -183,7 +180,7 @@ def _answered(scored: Sequence[SiliconCase], refused: dict[str, int]) -> Validat
 BOARD = Board(
     "How long does a token take when I serve a language model on a machine, engine or model never measured?",
     {
-        DATASET: _silicon,
+        DATASET: Part(_silicon, _given),
         "serving/pools apart": pool_scores,
         "serving/requests": request_scores,
         "serving/mlperf_inference_v51": mlperf_scores,

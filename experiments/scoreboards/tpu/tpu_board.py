@@ -257,8 +257,7 @@ def _rules(data: Data) -> Iterator[Scored | ValidationRow]:
     judged = read_steps(steps_path) if steps_path else {}
     traced = read_traces(traced_path) if traced_path else {}
     looked_at = read_traces(shares_path) if shares_path else {}
-    if data.scored is not None:
-        known = {key: value for key, value in known.items() if key not in judged and key not in looked_at}
+    known = {key: known[key] for key in data.learnt([*known], [*judged, *looked_at], lambda key: key)}
     if not steps_path:
         yield skipped(DATASET, why_missing(STEPS, data.scored))
     rules: list[tuple[str, str, float, Any]] = [
@@ -272,7 +271,7 @@ def _rules(data: Data) -> Iterator[Scored | ValidationRow]:
             yield _scored(case, held_out, goal, train, test)
     either = set(traced) | set(looked_at)
     train = {key: value for key, value in known.items() if key not in either}
-    test = {key: value for key, value in judged.items() if key in (looked_at if data.scored else traced)}
+    test = {key: value for key, value in judged.items() if key in looked_at}
     held_out = "no traced network in the fit"
     if test:
         yield _scored("step time, traced networks", held_out, 0.10, train, test)

@@ -33,7 +33,7 @@ from slipstick.experiments.scoreboards.training.training_scores import (
     peak_share,
 )
 from slipstick.experiments.scoreboards.training.training_searched import searched_scores
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Scored
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
 MOST_KNOWN = 512
@@ -50,12 +50,9 @@ NOISE = {"mlperf": (0.002, 0.005), "megatron-bridge": (0.029, 0.15)}
 
 
 def _scores(source: str, data: Data) -> Iterator[Scored | ValidationRow]:
-    """Medians and 90th percentiles of a source's cases; with `--data` of its rows kept aside."""
+    """Medians and 90th percentiles of a source's cases."""
     known = {name: training_runs(name, data.known(file))[0] for name, file in FILES.items()}
     runs = [run for each in known.values() for run in each]
-    if data.scored is not None:
-        yield _kept_aside(source, runs, data)
-        return
     if source == "mlperf":
         yield _scale(known[source], runs)
     for one, key, case in OUTER:
@@ -102,21 +99,22 @@ def _worst(made: LeftOutRuns) -> str:
     return f"worst: {worst} ({medians[worst]:.0%} median)"
 
 
-def _kept_aside(source: str, runs: Sequence[TrainingRun], data: Data) -> Scored:
+def _kept_aside(source: str, data: Data) -> Iterator[Scored]:
     """Rows of another file, from a fit to all rows here but those that stand in it, or in another of its folder."""
     given, refused = training_runs(source, data.judged(FILES[source]))
     left = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if not given:
         raise MissingError(f"left out: {left}")
     there = [(name, path) for name, file in FILES.items() if (path := scored_file(file, data.scored)) is not None]
-    keys = {_key(run) for name, path in there for run in training_runs(name, path)[0]}
-    known = [run for run in runs if _key(run) not in keys]
+    scored = [run for name, path in there for run in training_runs(name, path)[0]]
+    runs = [run for name, file in FILES.items() for run in training_runs(name, data.known(file))[0]]
+    known = data.learnt(runs, scored, _key)
     if not _stack(source, known):
         raise MissingError("every public run of its software is among the rows given: nothing is left to learn from")
     made = judged(fitted(known, "model"), given, "file")
     base = baseline_errors(given, _stack(source, known))
-    scored = figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
-    return replace(scored, least=np.array([peak_share(run) for run in made.runs]))
+    aside = figures("rows kept aside", "file", made, base, (0.10, 0.28), f"left out: {left}")
+    yield replace(aside, least=np.array([peak_share(run) for run in made.runs]))
 
 
 def _key(run: TrainingRun) -> tuple[object, ...]:
@@ -126,7 +124,7 @@ def _key(run: TrainingRun) -> tuple[object, ...]:
 
 BOARD = Board(
     "How long does a training step take on accelerators, models or cluster sizes never measured?",
-    {f"training: {source}": partial(_scores, source) for source in FILES},
+    {f"training: {source}": Part(partial(_scores, source), partial(_kept_aside, source)) for source in FILES},
     (
         Front(
             "Training step (MLPerf)", "the accelerator", "accelerator unseen", "accelerator unseen", "training: mlperf"

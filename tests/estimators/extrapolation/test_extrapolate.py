@@ -101,7 +101,7 @@ def test_clean_scaling_is_trusted_near_and_refused_far() -> None:
     times = (2 + 100 / DOUBLINGS) * generator.lognormal(sigma=0.01, size=7)
     near, far = extrapolate(Series.of(DOUBLINGS, times, "threads"), [96, 64_000]).verdicts
     assert near.word == "trust"
-    assert far.word == "do not extrapolate" and "ratio too large" in far.reason
+    assert far.word == "do not trust" and "ratio too large" in far.reason
 
 
 @pytest.mark.filterwarnings("ignore:overflow|invalid value")
@@ -111,7 +111,7 @@ def test_what_is_not_finite_is_never_trusted(kind: str, times: tuple[float, ...]
     # made by hand: Series.of refuses such times
     broken = Series((1.0, 2.0, 4.0, 8.0, 16.0), times, (1,) * 5, None, "threads")
     answer = extrapolate(broken, [32, 64], kind)
-    assert [verdict.word for verdict in answer.verdicts] == ["do not extrapolate"] * 2
+    assert [verdict.word for verdict in answer.verdicts] == ["do not trust"] * 2
 
 
 def test_a_certainty_that_is_no_number_is_refused_with_its_reason() -> None:
@@ -119,7 +119,7 @@ def test_a_certainty_that_is_no_number_is_refused_with_its_reason() -> None:
     low, high = np.array([0.9, 0.9, np.nan]), np.full(3, 1.1)
     certainty = Certainty(np.ones(3), low, high, ("", "", ""))
     words = verdicts(series, certainty, np.full(3, 96.0), np.array([1.0, np.nan, 1.0]))
-    assert [verdict.word for verdict in words] == ["trust", "do not extrapolate", "do not extrapolate"]
+    assert [verdict.word for verdict in words] == ["trust", "do not trust", "do not trust"]
     assert words[1].reason.startswith("no finite answer: nan s")
     assert words[2].reason.startswith("no finite answer: 1 s, 80 % band nan")
 
@@ -132,7 +132,7 @@ def test_a_verdict_is_the_probability_of_being_within_20_percent() -> None:
     within, low, high = np.array([0.84, 0.79, 0.14, 0.9]), np.full(4, 0.9), np.full(4, 1.1)
     to = np.array([96.0, 96.0, 96.0, 64.0 * 32])
     words = verdicts(series, Certainty(within, low, high, ("why",) * 4), to, np.ones(4))
-    assert [word.word for word in words] == ["trust", "wide", "do not extrapolate", "wide"]
+    assert [word.word for word in words] == ["trust", "wide", "do not trust", "wide"]
     assert words[0].reason == "within 20 %: 84 % sure" and words[0].probability == 0.84
     assert words[1].reason == "within 20 %: 79 % sure; why"
     # 32 times where 16 is confirmed: half as sure, in the probability and in the word alike
@@ -155,7 +155,7 @@ def test_one_word_follows_the_probability_for_every_kind_and_distance(
     x = 2.0 ** np.arange(len(times))
     (verdict,) = extrapolate(Series.of(x, times, "threads"), [x[-1] * reach], kind).verdicts
     said = round(verdict.probability or 0.0, 2)
-    assert verdict.word == ("trust" if said >= 0.80 else "wide" if said >= 0.15 else "do not extrapolate")
+    assert verdict.word == ("trust" if said >= 0.80 else "wide" if said >= 0.15 else "do not trust")
 
 
 def test_one_jump_of_the_last_point_is_an_outlier_before_it_is_a_law() -> None:
@@ -186,7 +186,7 @@ def test_noise_of_repeats_widens_bands_of_medians_and_takes_the_trust(kind: str)
 
 def test_three_points_are_answered_without_a_band() -> None:
     answer = extrapolate(Series.of([1, 2, 4], [4.0, 2.1, 1.1], "threads"), [8])
-    assert answer.low is None and answer.verdicts[0].word == "do not extrapolate"
+    assert answer.low is None and answer.verdicts[0].word == "do not trust"
     assert "too few points: 3" in answer.verdicts[0].reason
 
 
@@ -298,14 +298,14 @@ def test_contention_that_grows_unseen_is_covered_or_refused(noise: float) -> Non
     assert answer.low is not None and answer.high is not None
     truth = 100 / 4096 + 4.096
     assert answer.low[0] <= truth <= answer.high[0]
-    assert noise == 0 or answer.verdicts[0].word == "do not extrapolate"
+    assert noise == 0 or answer.verdicts[0].word == "do not trust"
 
 
 def test_far_below_the_data_is_distrusted_as_far_above() -> None:
     series = Series.of([64, 128, 256, 512, 1024], 100 / np.array([64, 128, 256, 512, 1024.0]), "ranks")
     near, far = extrapolate(series, [32, 1e-4]).verdicts
     assert near.word == "trust"
-    assert far.word == "do not extrapolate" and "below the first value" in far.reason
+    assert far.word == "do not trust" and "below the first value" in far.reason
 
 
 def test_an_overhead_below_the_data_is_seen_by_predicting_the_first_points() -> None:

@@ -75,7 +75,7 @@ def test_where_no_law_fits_no_target_is_surer_than_the_points_are_near() -> None
     times = [1.0, 4.0, 0.9, 5.0, 1.1, 4.5]
     (verdict,) = extrapolate(Series.of(P, times, "threads"), [64], "strong").verdicts
     assert "no law holds" in verdict.reason and verdict.probability is not None and verdict.probability < 0.2
-    assert verdict.word == "do not extrapolate"
+    assert verdict.word == "do not trust"
 
 
 def test_the_picture_has_data_law_and_band() -> None:

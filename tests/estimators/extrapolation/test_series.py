@@ -39,7 +39,7 @@ def test_one_point_is_refused_and_two_are_answered_without_trust() -> None:
     with pytest.raises(InputError, match="series 'solve': one value of threads cannot be extrapolated"):
         extrapolate(Series.of([4], [1.0], "threads", "solve"), [8])
     answer = extrapolate(Series.of([4, 8], [1.0, 0.6], "threads"), [16])
-    assert answer.low is None and answer.verdicts[0].word == "do not extrapolate"
+    assert answer.low is None and answer.verdicts[0].word == "do not trust"
 
 
 @pytest.mark.parametrize("to", [[], [0], [-5], [float("nan")], [[1, 2]]])

@@ -56,6 +56,19 @@ def test_a_sparse_design_is_enough() -> None:
     assert said == pytest.approx(found.answers[0].time, rel=1e-4)
 
 
+def test_more_threads_are_as_uncertain_as_the_laws_of_threads_and_larger_sizes_are_not() -> None:
+    """The variance of a mixture of two models alike is at least half of either's."""
+    x, to = grid(THREADS, SIZES), np.array([[64.0, 16000], [16, 64000]])
+    noise = np.random.default_rng(3).lognormal(sigma=0.03, size=len(x))
+    times = 1e-6 * x[:, 1] * (0.02 + 0.98 / x[:, 0]) * noise
+    more, larger = extrapolate_surface(x, times, ["threads", "n"], to).answers
+    series = Series.of(x[x[:, 1] == 16000, 0], times[x[:, 1] == 16000], "threads")
+    (low,), (high,) = (extrapolate(series, [64]).low or (), extrapolate(series, [64]).high or ())
+    wide, tight = (np.log(one.high / one.low) for one in (more, larger))  # type: ignore[operator]
+    assert wide >= np.log(high / low) / np.sqrt(2) - 1e-9
+    assert tight < wide
+
+
 def test_a_setting_acts_with_a_power_of_its_own() -> None:
     # Barnes and Hut 1986: the cost of a tree code grows as theta^-3 where the opening angle is small
     x = grid([1.0, 2, 4, 8], [0.2, 0.3, 0.4, 0.5])
@@ -70,7 +83,7 @@ def test_far_beyond_the_data_is_not_trusted_and_near_is() -> None:
     found = extrapolate_surface(x, 1e-9 * x[:, 1] ** 2 / x[:, 0], ["threads", "n"], [(32, 32000), (1e6, 1e9)])
     near, far = (one.verdict for one in found.answers)
     assert near is not None and near.word == "trust"
-    assert far is not None and far.word == "do not extrapolate" and "threads = 1e+06" in far.reason
+    assert far is not None and far.word == "do not trust" and "threads = 1e+06" in far.reason
 
 
 def test_few_points_have_a_wide_band_and_say_so() -> None:

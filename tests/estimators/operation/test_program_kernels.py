@@ -26,7 +26,8 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.scoreboards.programs import program_rows
 from slipstick.experiments.scoreboards.programs import programs_board as board
-from slipstick.experiments.scoreboards.programs.program_data import Program
+from slipstick.experiments.scoreboards.programs.program_data import EAGER, Program, ProgramRun
+from slipstick.experiments.scoring.score import Rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
@@ -171,7 +172,7 @@ def law_and_rows() -> tuple[ProgramLaw, LawRows]:
         chosen = generator.choice(len(OPERATIONS), 2, replace=False)
         known[str(i)] = Program(tuple(OPERATIONS[j] for j in chosen), ())
     data = [timed(name, name, known, names, np.zeros(60)) for name in ("h100-sxm", "a10g")]
-    return program_rows.law_rows(data, np.ones(60, dtype=bool), names)
+    return program_rows.law_rows(data, names)
 
 
 def test_a_fit_finds_the_efficiencies_it_was_made_with() -> None:
@@ -193,11 +194,15 @@ def test_the_law_s_slopes_are_those_of_differences() -> None:
 
 def test_the_simple_method_knows_no_device_that_ours_does_not() -> None:
     """Two twins with equal times: the baseline may copy the twin only where the law has seen it."""
-    known = {str(i): Program((OPERATIONS[i % 6],), ()) for i in range(30)}
-    names = program_rows.classes(known)
-    hosts = [timed(n, n, known, names, np.full(30, 5.0 * (at // 2))) for at, n in enumerate(TWINS)]
-    rows = [row for row in board._devices_left_out(hosts, names) if "each in turn" in row.held_out]
-    copied = {row.case: float(np.median(np.abs(np.log(row.baselines["nearest device by bandwidth"])))) for row in rows}
+    runs = [
+        ProgramRun(str(i), name, name, EAGER, float(np.exp(5.0 * (at // 2))))
+        for at, name in enumerate(TWINS)
+        for i in range(30)
+    ]
+    rows, copied = Rows(runs), {}
+    for case, key in (("device unseen", "generation"), ("device unseen, its relatives known", "machine")):
+        near = board._copied(rows, rows.folds([getattr(run, key) for run in runs]))
+        copied[case] = float(np.median(np.abs(np.log(near / np.array([run.seconds for run in runs])))))
     assert copied["device unseen, its relatives known"] < 0.6
     assert copied["device unseen"] > 2.0  # the other pair takes 148 times as long
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.methods.jobs.job_file import JobQuestion
-from slipstick.experiments.methods.jobs.simulate_job import (
+from slipstick.experiments.jobs.job_file import JobQuestion
+from slipstick.experiments.jobs.simulate_job import (
     FEWEST,
     PERCENTILES,
     Progress,

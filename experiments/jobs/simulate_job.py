@@ -14,13 +14,13 @@ from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.writer import write_json
+from slipstick.common.timeline import write_timeline
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
 from slipstick.estimators.simulation.job_parameters import job_numbers
 from slipstick.estimators.simulation.job_run import JobRun
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,6 @@ SERVICES = 1_000_000
 FEWEST, MOST = 10, 200
 MOST_SERVICES, MOST_SERVICES_SHIPPED = 8_000_000, 40_000_000
 """Services of all runs and points together: twenty seconds of a file of anybody's; two minutes of a job that ships."""
-MOST_TRACED = 1_000_000
 PERCENTILES = (50, 90, 99)
 ENOUGH = 200
 """Values of one draw from which its own percentiles are taken."""
@@ -170,14 +169,7 @@ class Simulated(Answer):
 
         Raises InputError where it has more than a million events.
         """
-        events = []
-        for event in self.first.chrome_events():
-            events.append(event)
-            if len(events) > MOST_TRACED:
-                raise InputError(
-                    f"{path}: the run has more than {MOST_TRACED:,} events; trace one of fewer steps or copies"
-                )
-        write_json(path, {"traceEvents": events, "displayTimeUnit": "ms"})
+        write_timeline(path, self.first.events())
         return Path(path)
 
 
@@ -195,6 +187,7 @@ def simulate(
     runs: int | None = None,
     seed: int = 0,
     calibration: JobCalibration | None = None,
+    allow_code: Sequence[str] = (),
     progress: Progress = quiet,
 ) -> Simulated:
     """Run a job many times by event simulation, from seeds `seed`, `seed` + 1, ...
@@ -211,6 +204,8 @@ def simulate(
         How many; where None, as the file says, or as many as take a few seconds.
     calibration
         What was fitted to measurements of the job (`fit_job`, `read_job_calibration`).
+    allow_code
+        Names MODULE:ATTRIBUTE of processes of stages that the file may name.
 
     Raises
     ------
@@ -223,7 +218,9 @@ def simulate(
     >>> result.runs, bool(result.numbers["time_s"].max() < result.formula)
     (5, True)
     """
-    question = job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings)
+    question = (
+        job if isinstance(job, JobQuestion) else job_question(job, machine, estimator, settings, allow_code=allow_code)
+    )
     if calibration is not None:
         question = replace(question, calibration=calibration)
     return _runs_of(question, runs, seed, progress)

@@ -15,7 +15,7 @@ from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.vision.vision_law import Setting
+from slipstick.experiments.scoreboards.programs.vision_law import Setting
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """Operations of timm's image networks, for any batch: traced once with torch and timm, kept here as numbers.
 
-`python -m slipstick.experiments.scoreboards.vision.image_networks TABLE.csv.gz` traces the networks of a table
+`python -m slipstick.experiments.scoreboards.programs.image_networks TABLE.csv.gz` traces the networks of a table
 that are not kept yet (it needs timm and torch; no weights are loaded: networks are built on torch's meta device).
 Source of the networks: huggingface/pytorch-image-models (timm 1.0.31, Apache-2.0).
 """

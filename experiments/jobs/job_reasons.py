@@ -12,8 +12,8 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_parameters import JobNumber, job_numbers, with_numbers
-from slipstick.experiments.methods.jobs.job_file import JobQuestion
-from slipstick.experiments.methods.jobs.simulate_job import require_services, services_limit
+from slipstick.experiments.jobs.job_file import JobQuestion
+from slipstick.experiments.jobs.simulate_job import require_services, services_limit
 
 RUNS = 10
 FACTORS = {"at_half": 0.5, "at_twice": 2.0}

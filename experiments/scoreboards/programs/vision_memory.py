@@ -23,10 +23,10 @@ from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.memory_need import CONTEXT, NAME
-from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
-from slipstick.experiments.scoreboards.vision.timed_networks import catalogued
-from slipstick.experiments.scoreboards.vision.vision_law import unfused
-from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows
+from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
+from slipstick.experiments.scoreboards.programs.vision_law import unfused
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine

@@ -37,6 +37,7 @@ class StageFile(Record):
     slow_factor: float = Field(default=1.0, ge=0)
     uneven: float = Field(default=0.0, ge=0)
     scatter: float | None = Field(default=None, ge=0)
+    process: str | None = None
 
     @field_validator("service", mode="before")
     @classmethod

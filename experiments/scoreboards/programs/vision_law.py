@@ -1,23 +1,21 @@
 """The law of image networks: kernels by class (`program_kernels`), fitted to whole networks on one machine or several.
 
 A network is evaluated as PyTorch hands it over: under autocast in 16 bits on GPUs, fused where it was compiled. Of the
-memory format convolutions and pooling know: their kernels differ, so channels-last ones are classes of their own. A
-training step has each forward operation's backward pass as an operation of a class of its own, twice for products.
+memory format convolutions and pooling know: their kernels differ, so channels-last ones are classes of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
-    BACK,
     LAST,
+    LAST_ORDERS,
     OTHERS,
     class_of,
     features,
@@ -28,25 +26,23 @@ from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
     HOST,
     MODE,
-    ProgramLaw,
     TimedOperations,
     machine_groups,
 )
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.scoreboards.vision.image_networks import image_network
+from slipstick.experiments.scoreboards.programs.image_networks import image_network
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.fusion import fused
 from slipstick.workloads.transforms.mixed import autocast
 
 SOURCE = "timm"
 PRODUCTS = ("gemm", "convolution", "attention")
-FIT_ROWS = 400
-"""Rows that a fit looks at, spread evenly over those that it may see: more do not change what 60 numbers say."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +78,27 @@ def lowered_graph(network: Workload, setting: Setting) -> Workload:
     written = unfused(network) if setting.torch == "1" else network
     typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
     return channels_last(fused(typed)) if setting.mode == "compiled" else typed
+
+
+def as_run(network: Workload, setting: Setting) -> Workload:
+    """What a user asks of it: the operations as they were called, channels together where they lay so.
+
+    A training step has a backward pass of each operation, of products two, and no update of parameters: no trace of
+    these networks holds either.
+    """
+    written = unfused(network) if setting.torch == "1" else network
+    typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
+    operations = []
+    for op in typed:
+        last = setting.layout == "nhwc" and op.kind in ("convolution", "pool")
+        here = replace(op, attributes=FrozenDict({**op.attributes, "order": LAST_ORDERS[0]})) if last else op
+        operations.append(here)
+        if setting.task == "training" and op.kind != "view":
+            back = FrozenDict({**here.attributes, "phase": "backward"})
+            count = 2 if op.kind in PRODUCTS else 1
+            operations += [replace(here, name=f"{op.name}.backward{at}", attributes=back) for at in range(count)]
+    work = "program" if setting.task == "inference" else "training program"
+    return replace(typed, operations=tuple(operations), metadata=FrozenDict({**typed.metadata, WORK: work}))
 
 
 def unfused(network: Workload) -> Workload:
@@ -126,11 +143,6 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
     issued = [0.0 if op.kind in NOT_ISSUED else times * issues(op) for op, times, _ in operations]
     shapes = [features(op) for op, *_ in operations]
     half = [op.dtype in HALF for op, *_ in operations]
-    if setting.task == "training":
-        names += [name + BACK for name in names]
-        twice = [times * (2 if op.kind in PRODUCTS else 1) for op, times, _ in operations]
-        count, issued = count + twice, issued + issued
-        sides, shapes, half = sides + sides, shapes + shapes, half + half
     mode = COMPILED if setting.mode == "compiled" else UNGROUPED
     groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
     known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), np.array(sides)
@@ -150,14 +162,6 @@ def law_rows(
     numbers = {"program": np.arange(len(rows), dtype=float)}
     groups = {level: [row.groups[level] for row in rows] for level in rows[0].groups}
     return packed(rows, classes), LawRows(numbers, groups, clusters, seconds, [SOURCE] * len(rows))
-
-
-def fitted(rows: Sequence[NetworkRow], seconds: FloatArray, clusters: Sequence[str]) -> tuple[tuple[str, ...], LawFit]:
-    """Classes of kernels, and the law of these that meets measured seconds, shape (rows,), best."""
-    step = max(1, -(-len(rows) // FIT_ROWS))
-    classes = tuple(sorted({name for row in rows[::step] for name in row.names}))
-    table, known = law_rows(rows[::step], seconds[::step], clusters[::step], classes)
-    return classes, fit(ProgramLaw(classes, table), known)
 
 
 def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> TimedOperations:

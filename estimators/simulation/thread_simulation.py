@@ -13,10 +13,11 @@ from typing import Annotated, Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import Event
+from slipstick.common.timeline import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
+from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
@@ -136,48 +137,43 @@ def simulate_round(
 
     `phases`: (name, items, seconds an item, whether each item visits the memory).
     """
-    import simpy
-
-    env = simpy.Environment()
-    server = simpy.Resource(env, capacity=memory.servers) if memory else None
+    kernel = Kernel()
+    pool = SharedCapacity(memory.servers if memory else 1)
     service = memory.service if memory else 0.0
     alone = service if memory is None or memory.alone is None else memory.alone
-    last = [-1]
-    busy, waiting, trace = [0.0] * threads, [0.0] * threads, []
-    barriers = [(env.event(), [threads]) for _ in phases]
-
-    def visit(thread: int) -> Generator[Any, Any, None]:
-        arrived = env.now
-        with server.request() as turn:  # type: ignore[union-attr]
-            yield turn
-            waiting[thread] += env.now - arrived
-            taken = alone if last[0] == thread or threads == 1 else service
-            last[0] = thread
-            yield env.timeout(taken)
-            busy[thread] += taken
+    last = -1
+    busy, waiting, trace = [0.0] * threads, [0.0] * threads, list[Event]()
+    ended = [kernel.event() for _ in phases]
+    barrier = Barrier(threads, lambda phase: ended[phase].succeed())
 
     def worker(thread: int) -> Generator[Any, Any, None]:
-        for (name, items, seconds, queues), (event, left) in zip(phases, barriers, strict=True):
+        nonlocal last
+        for phase, (name, items, seconds, queues) in enumerate(phases):
             mine = items // threads + (1 if thread < items % threads else 0)
-            start = env.now
-            if queues and server is not None:
-                for _ in range(mine):
-                    yield env.timeout(seconds)
-                    yield from visit(thread)
-            elif mine:
-                yield env.timeout(mine * seconds)
+            start = kernel.now
+            for _ in range(mine if queues else 0):
+                yield kernel.timeout(seconds)
+                arrived, turn = kernel.now, kernel.event()
+                pool.hold(turn.succeed)
+                yield turn
+                waiting[thread] += kernel.now - arrived
+                taken = alone if last == thread or threads == 1 else service
+                last = thread
+                yield kernel.timeout(taken)
+                pool.release()
+                busy[thread] += taken
+            if mine and not queues:
+                yield kernel.timeout(mine * seconds)
             busy[thread] += mine * seconds
             if thread < TRACED_THREADS and mine:
-                trace.append(Event(name, f"thread {thread}", start, env.now))
-            left[0] -= 1
-            if left[0] == 0:
-                event.succeed()
-            yield event
+                trace.append(Event(name, f"thread {thread}", start, kernel.now))
+            barrier.arrive(phase)
+            yield ended[phase]
 
     for thread in range(threads):
-        env.process(worker(thread))
-    env.run()
-    return Round(float(env.now), tuple(busy), tuple(waiting), tuple(trace))
+        kernel.process(worker(thread))
+    kernel.run()
+    return Round(float(kernel.now), tuple(busy), tuple(waiting), tuple(trace))
 
 
 def _whole(run: Mapping[str, float], name: str) -> int:

@@ -38,8 +38,8 @@ from slipstick.estimators.simulation.run_quantities import (
 )
 from slipstick.estimators.simulation.simulated_quantities import Adjustable, MeasuredFigures, SimulatedFit
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.methods.jobs.job_file import JobQuestion, job_question
-from slipstick.experiments.methods.jobs.job_measurements import MeasuredRun, read_job_measurements
+from slipstick.experiments.jobs.job_file import JobQuestion, job_question
+from slipstick.experiments.jobs.job_measurements import MeasuredRun, read_job_measurements
 
 MOST_SERVICES = 1_500_000
 """Services of one simulated point of a fit: about five seconds, and a fit takes some dozens of points."""

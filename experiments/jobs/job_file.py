@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.job import Failures, Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
+from slipstick.estimators.simulation.job_parameters import with_numbers
 from slipstick.estimators.simulation.job_run import Checkpoint
-from slipstick.estimators.simulation.stage import Stage
-from slipstick.experiments.methods.jobs import SHIPPED, is_job, shipped_jobs
-from slipstick.experiments.methods.jobs.job_records import JobFile, OperationTime, StageFile
+from slipstick.estimators.simulation.stage import Process, Stage
+from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.experiments.jobs import SHIPPED, is_job, shipped_jobs
+from slipstick.experiments.jobs.job_records import JobFile, OperationTime, StageFile
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.settings import assignments, number_of
-from slipstick.experiments.question.user_code import is_own_program
+from slipstick.experiments.question.user_code import is_own_program, own_object
 from slipstick.workloads.catalog import workload, workload_names
 
 METRICS: dict[OperationTime, str] = {"host": "host", "infeed": "link", "device": "device"}
@@ -119,6 +121,7 @@ class JobQuestion:
 
     `where`: the file, for messages.
     `machine`: the machine of stages that name a workload and no machine.
+    `allow_code`: code that the user named himself, which a stage may name as its process.
     `calibration`: what was fitted to measurements of it; a number that is set is the set one.
     """
 
@@ -129,6 +132,7 @@ class JobQuestion:
     settings: tuple[str, ...] = ()
     calibration: JobCalibration | None = None
     dtype: str | None = None
+    allow_code: tuple[str, ...] = ()
 
     @property
     def ships(self) -> bool:
@@ -137,12 +141,41 @@ class JobQuestion:
 
     @property
     def file(self) -> JobFile:
-        """The document with its settings, checked."""
-        changes = assignments(self.settings, SPACES)["job"]
+        """The document with its settings, checked; numbers of processes stand apart."""
         document = dict(self.document)
-        for path, text in changes.items():
-            document = _changed(document, path, text)
+        for path, text in assignments(self.settings, SPACES)["job"].items():
+            if path not in self._of_processes:
+                document = _changed(document, path, text)
         return validated(JobFile, document, self.where)
+
+    @cached_property
+    def _processes(self) -> dict[str, Process]:
+        """The processes that stages of the document name, by stage.
+
+        Raises InputError where the user did not name one as well, or it is none.
+        """
+        made = {}
+        for stage in validated(JobFile, dict(self.document), self.where).stages:
+            if stage.process is not None:
+                place = f"{self.where}: stage {stage.name!r}: process"
+                process = own_object(named_here(stage.process, self.allow_code, place), place)
+                if not isinstance(process, Process):
+                    raise InputError(
+                        f"{place} = {stage.process!r}: a {type(process).__name__} is no Process (ss.runs.Process)"
+                    )
+                made[stage.name] = process
+        return made
+
+    @cached_property
+    def _of_processes(self) -> dict[str, float]:
+        """What is set of the processes, by the job's names."""
+        numbers = {f"{name}.{path}" for name, process in self._processes.items() for path in parameters(process)}
+        values = assignments(self.settings, SPACES)["job"]
+        for path in values:
+            stage, _, field = path.partition(".")
+            if stage in self._processes and path not in numbers and field not in StageFile.model_fields:
+                raise unknown_name("number of the job", f"job.{path}", sorted(f"job.{one}" for one in numbers))
+        return {path: number_of(f"job.{path}", text) for path, text in values.items() if path in numbers}
 
     def using(self, settings: Sequence[str]) -> JobQuestion:
         """The same with these set as well; a later value of a name wins."""
@@ -211,6 +244,7 @@ class JobQuestion:
                     times,
                     buffer=room,
                     scatter=scatter if stage.scatter is None else stage.scatter,
+                    process=self._processes.get(stage.name),
                     **fields,
                 )
             )
@@ -218,7 +252,7 @@ class JobQuestion:
         checkpoint = Checkpoint(file.checkpoint.every, file.checkpoint.time) if file.checkpoint else None
         failures = Failures(file.failures.between, file.failures.restart) if file.failures else None
         job = Job(file.name, pipeline, file.steps, file.copies, file.population, checkpoint, failures)
-        return job, tuple(lines)
+        return with_numbers(job, self._of_processes), tuple(lines)
 
     def _require_read(self, file: JobFile) -> None:
         """Refuse a machine, an estimator or a data type that no stage reads."""
@@ -244,7 +278,9 @@ class JobQuestion:
         """
         text = self.file.formula
         if text is None:
-            return job.ideal(), "the slowest stage or resource, nothing varies and nothing waits"
+            meet = job.copies > 1 and any(stage.together for stage in job.pipeline.stages)
+            rest = "copies wait for the expected longest, nothing else varies" if meet else "nothing varies"
+            return job.ideal(), f"the slowest stage or resource, {rest} and nothing waits"
         values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
         if job.population is not None:
             values["job.population"] = job.population
@@ -287,6 +323,7 @@ def job_question(
     estimator: str | None = None,
     settings: Sequence[str] = (),
     dtype: str | None = None,
+    allow_code: Sequence[str] = (),
 ) -> JobQuestion:
     """A job by file or name, or a workload as a job of one stage, `step`, whose copies wait for each other.
 
@@ -303,6 +340,7 @@ def job_question(
             estimator,
             tuple(settings),
             dtype=dtype,
+            allow_code=tuple(allow_code),
         )
     if is_own_program(name):
         graph = f"{name.rpartition(':')[2]}.json"

@@ -17,9 +17,9 @@ from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.group_effects_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
-from slipstick.experiments.scoreboards.vision.image_networks import image_network, names
-from slipstick.experiments.scoreboards.vision.vision_law import Setting, lowered_graph
-from slipstick.experiments.scoreboards.vision.vision_rows import FILE, read_rows, setting_of
+from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.vision_law import Setting, lowered_graph
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows, setting_of
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine_kind import machine_kind

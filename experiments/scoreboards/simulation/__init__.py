@@ -1,0 +1,1 @@
+"""Scoreboard `simulation`: event simulations against closed forms and means, on measured times."""

@@ -1,1 +1,0 @@
-"""Scoreboards of image networks."""

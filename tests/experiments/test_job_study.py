@@ -1,0 +1,95 @@
+"""A job in a study: its points are those of `simulate`, its numbers are checked, its code is named by the user."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import slipstick as ss
+from slipstick.common.errors import InputError
+from slipstick.experiments.cli.cli import run
+from slipstick.experiments.studies.study import load_study
+
+JOB = """
+name: loaders
+steps: 30
+runs: 5
+stages:
+  - {name: decode, service: 2 s, variation: 0.3, workers: 4, buffer: 4}
+  - {name: step, service: 500 ms}
+"""
+STUDY = """
+schema = "slipstick-study-1"
+name = "loaders"
+workloads = ["mine/job.yaml"]
+machines = ["v100-sxm"]
+set = {"job.step.variation" = 0.1}
+
+[vary]
+"job.decode.workers" = [2, 4]
+"job.decode.service" = [1.0, 2.0]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "job.yaml").write_text(JOB)
+    (tmp_path / "study.toml").write_text(STUDY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_its_points_are_those_of_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["study", "run", "study.toml"]) == 0
+    assert run(["study", "report", "study.toml"]) == 0
+    table = ss.study("study.toml").frame()
+    assert len(table) == 4
+    for _, row in table.iterrows():
+        settings = [
+            "job.step.variation=0.1",
+            f"job.decode.workers={row['job.decode.workers']:g}",
+            f"job.decode.service={row['job.decode.service']}",
+        ]
+        found = ss.simulate("mine/job.yaml", settings=settings, runs=5)
+        low, high = found.band()
+        assert row["time_s"] == pytest.approx(float(sorted(found.numbers["time_s"])[2]))
+        assert (row["low_s"], row["high_s"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"job.decode.workers" = [2, 4]', '"job.decode.workers" = [2.5]', "want a whole number"),
+        ('"job.decode.workers" = [2, 4]', '"job.decode.worker" = [2]', "job.decode.workers"),
+        ("mine/job.yaml", "gpt2", "is no job"),
+    ],
+)
+def test_what_is_no_number_of_the_job_is_refused(old: str, new: str, said: str) -> None:
+    Path("study.toml").write_text(STUDY.replace(old, new).replace('set = {"job.step.variation" = 0.1}\n', ""))
+    study = load_study("study.toml")
+    with pytest.raises(InputError, match=said):
+        query = study.question(study.workloads[0], "v100-sxm")
+        names = tuple(study.vary)
+        query.estimator.compile(query.workload, query.machine, names, query.run)(
+            {name: float(study.vary[name][0]) for name in names}  # type: ignore[arg-type,index]
+        )
+
+
+def test_its_process_is_named_by_the_user() -> None:
+    Path("my_stage.py").write_text(
+        "import dataclasses\nimport slipstick as ss\n\n@dataclasses.dataclass(frozen=True)\n"
+        "class Twice(ss.runs.Process):\n"
+        "    factor: float = 2.0\n\n    def work(self, env, seconds, random):\n"
+        "        yield env.timeout(self.factor * seconds)\n"
+    )
+    Path("mine/job.yaml").write_text(JOB.replace("buffer: 4", 'buffer: 4, process: "my_stage:Twice"'))
+    Path("study.toml").write_text(STUDY.replace('"job.decode.service" = [1.0, 2.0]', '"job.decode.factor" = [1, 2]'))
+    with pytest.raises(InputError, match="add allow_code=my_stage:Twice"):
+        ss.study("study.toml")
+    table = ss.study("study.toml", allow_code=["my_stage:Twice"]).frame()
+    sys.modules.pop("my_stage", None)
+    times = table.set_index(["job.decode.workers", "job.decode.factor"])["time_s"]
+    assert times[2, 2] > 1.8 * times[2, 1]
