@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
@@ -84,12 +84,12 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
 
 def _operations(graph: nx.Graph[Any], problems: list[str]) -> tuple[Op, ...]:
     """The operations of all nodes, alike ones read once; what is wrong with the others is added to `problems`."""
-    read: dict[tuple[Hashable, ...], Op] = {}
+    read: dict[tuple[object, ...], Op] = {}
     made: list[Op] = []
     for node, fields in graph.nodes(data=True):
         if not isinstance(node, (str, int)) or isinstance(node, bool):
             problems.append(f"node {str(node)[:60]!r}: want a text or a whole number as its name")
-        content: list[Hashable] = []
+        content: list[object] = []
         try:
             _say(fields, content)
             op = read.get(key := tuple(content))
@@ -102,7 +102,7 @@ def _operations(graph: nx.Graph[Any], problems: list[str]) -> tuple[Op, ...]:
     return tuple(made)
 
 
-def _say(value: Any, content: list[Hashable]) -> None:
+def _say(value: Any, content: list[object]) -> None:
     """Add what a field says to `content`, types and lengths included: 2 and 2.0 are not alike."""
     content.append(type(value))
     if isinstance(value, (str, int, float)):
