@@ -13,7 +13,6 @@ from slipstick.estimators.simulation.input_pipeline import Pipeline, PipelineRun
 from slipstick.estimators.simulation.job_run import Attempt, Checkpoint, JobRun
 from slipstick.estimators.simulation.queueing import seconds_with_failures
 from slipstick.estimators.simulation.stage import Stage, log_normal
-from slipstick.estimators.simulation.stage_network import Network
 
 MOST_SERVICES = 20_000_000
 """Services of one simulated run: about a minute."""
@@ -135,6 +134,8 @@ class Job:
 
         Raises InputError where failures come so often that the run hardly moves.
         """
+        from slipstick.estimators.simulation.stage_network import Network  # SimPy, which no other answer needs
+
         once = np.random.default_rng([seed, 0])
         rows = self._rows(once)
         attempts: list[Attempt] = []

@@ -376,7 +376,8 @@ class Search:
                 at = at.using({"price": self.prices[name]})
             priced[name] = price_text(at)
             known = self._known(name, at)
-            there = Deployment(model, at, Layout(), stored_as(model, self.types[0]), known=known)
+            engine = self.engine or engine_of_steps(known)
+            there = Deployment(model, at, Layout(), stored_as(model, self.types[0]), engine=engine, known=known)
             measured += [cached_measured(known).text(), *there.contradictions] if known else []
             remarks |= dict.fromkeys(remarks_of(there.conditions))
             for dtype, layout in itertools.product(self.types, layouts(model, at, self.devices)):

@@ -41,11 +41,19 @@ def test_a_calibration_names_code_and_does_not_run_it(here: Path, capsys: pytest
     assert (here / "it-ran").exists()
 
 
-@pytest.mark.parametrize("names", [[[]], ["nothing"], [], 5])
-def test_calibrations_of_no_parameter(names: object, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["nothing"], ": want a list of fitted parameters"),
+        ([], ": want a list of fitted parameters"),
+        ([[]], ": 0 = []: input should be a valid string"),
+        (5, " = 5: input should be a valid array"),
+    ],
+)
+def test_calibrations_of_no_parameter(names: object, said: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = {"schema": "slipstick-calibration-1", "estimator": "roofline", "names": names, "parameters": {}}
     (here / "c.json").write_text(json.dumps(document))
-    words = "c.json: names: want a list of fitted parameters"
+    words = f"c.json: names{said}"
     complains(["estimate", "mlp-inference", "--on", "v100-sxm", "--calibration", "c.json"], words, capsys)
 
 
