@@ -93,7 +93,7 @@ def _operations(graph: nx.Graph[Any], problems: list[str]) -> tuple[Op, ...]:
         try:
             _say(fields, content)
             op = read.get(key := tuple(content))
-        except (TypeError, RecursionError):  # no value that an operation may have: to be said of each
+        except (TypeError, RecursionError):  # no value of an operation: an error for each node
             op, key = None, (id(fields),)
         if op is None and (op := _operation(node, fields, problems)) is not None:
             read[key] = op
