@@ -23,7 +23,7 @@ TOOLS = (
     *("machines list", "machines show", "machines check", "machines compare", "workloads list", "estimators list"),
 )
 """Verbs that answer and write nothing."""
-SHOWN = ("verbose", "rows", "top", "counters", "routes")
+SHOWN = ("verbose", "rows", "top", "counters", "routes", "next")
 """Of the options under "Output", those that shape the answer; the others write files, which no tool does."""
 MOST_PARTS = 20
 """Parts of an answer: an agent reads all that it is given, and the 775 operations of GPT-2 are 150 kB."""
@@ -107,20 +107,28 @@ class VerbTool:
         typed = "; ".join(" ".join(["slipstick", *self.verb, one]).strip() for one in EXAMPLES[" ".join(self.verb)])
         return f"{about} As typed: {typed}"
 
-    def words(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Arguments of a call as words of a command line.
+    def words(self, arguments: Mapping[str, Any], allow_code: Collection[str] = ()) -> list[str]:
+        """Arguments of a call as words of a command line; `allow_code` is named to a job's file, which may need it.
 
         Raises
         ------
         InputError
-            Where an argument is none of the tool's.
+            Where an argument is none of the tool's, or its numbers are no object.
         """
-        from slipstick.common.readers import unknown_name
+        from slipstick.common.errors import InputError
+        from slipstick.common.readers import require_mapping, unknown_name
+        from slipstick.experiments.jobs import is_job
 
-        options, places = [], []
+        options: list[str] = []
+        places: list[str] = []
         for name, value in arguments.items():
+            if value is None:
+                continue
             if name == NUMBERS and name in self.schema()["properties"]:
-                options += [f"--{size.replace('_', '-')}={each}" for size, each in value.items()]
+                numbers = require_mapping(value, self.name, NUMBERS)
+                if odd := [size for size in numbers if not size.isidentifier()]:
+                    raise InputError(f"{self.name}: {NUMBERS}: {odd[0]!r} is no name of a size")
+                options += [f"--{NUMBERS}={size}={each}" for size, each in numbers.items()]
                 continue
             if name not in self.parameters:
                 raise unknown_name("argument", name, self.schema()["properties"])
@@ -132,6 +140,8 @@ class VerbTool:
                 options += [max(parameter.opts, key=len)] if value else []
             else:
                 options += [f"{max(parameter.opts, key=len)}={each}" for each in values]
+        if any(map(is_job, places)) and any(one.name == "allow_code" for one in self.command.params):
+            options += [f"--allow-code={name}" for name in allow_code]
         return [*self.verb, *options, "--format=json", *(["--", *places] if places else [])]
 
 
@@ -171,7 +181,7 @@ def answer(
 
     printed, errors = io.StringIO(), io.StringIO()
     try:
-        words = tool.words(arguments)
+        words = tool.words(arguments, allow_code)
     except InputError as error:
         return None, str(error)
     with redirect_stdout(printed), redirect_stderr(errors), only_code(allow_code):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import TrustedName, announce, found_here, is_own
+from slipstick.common.trusted_code import TrustedName, announce, found_here, is_own, is_trusted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -215,7 +215,7 @@ def own_program(
     def record() -> tuple[Workload, Inputs]:
         from slipstick.workloads.importers.torch.importer import import_torch
 
-        if isinstance(name, TrustedName):
+        if is_trusted(name):
             announce(str(name))
         label = name.rpartition(":")[2]
         model, shapes, sizes = sized_model(name, inputs)

@@ -60,7 +60,8 @@ def only_code(names: Collection[str]) -> Iterator[None]:
         _ALLOWED.reset(before)
 
 
-def _is_trusted(name: str) -> bool:
+def is_trusted(name: str) -> bool:
+    """Whether a name may be imported: it was typed, and `only_code`, where that holds, names it."""
     allowed = _ALLOWED.get()
     return isinstance(name, TrustedName) and (allowed is None or name in allowed)
 
@@ -80,7 +81,7 @@ def import_own(name: str) -> Any:
     Raises InputError where the name is no `TrustedName`, or none of `only_code`, or a file is called like a module of
     Python's library.
     """
-    if not _is_trusted(name):
+    if not is_trusted(name):
         raise not_trusted(repr(name), name)
     module, _, attribute = name.rpartition(":")
     name_in_python = Path(module).stem if module.endswith(".py") else module
@@ -92,17 +93,17 @@ def import_own(name: str) -> Any:
 def announce(name: str) -> None:
     """Say on standard error that a module is imported, which runs its code; once imported, it runs no second time."""
     module = name.rpartition(":")[0]
-    if Path(module).stem not in sys.modules:
+    if (Path(module).stem if module.endswith(".py") else module) not in sys.modules:
         print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
 
 
 def found_here(name: str) -> Any:
     """What MODULE:ATTRIBUTE is, modules of the current folder too; the first import is reported on standard error.
 
-    Raises InputError where the name is no `TrustedName`: it came from a file.
+    Raises InputError where the name is not trusted (`is_trusted`): it came from a file, or from an agent.
     """
     here = str(Path.cwd())
-    if _is_trusted(name):
+    if is_trusted(name):
         if here not in sys.path:
             sys.path.insert(0, here)  # stays: workers import the same module
         announce(str(name))

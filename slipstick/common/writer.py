@@ -58,9 +58,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], document: Any, indent: int | None = None) -> None:
     """A document as JSON, whole or not at all, and with a line's end.
 
-    Raises ValueError where a number of it is not finite, which is no JSON.
+    Raises InputError where a number of it is not finite, which is no JSON.
     """
-    write_text(path, json.dumps(document, indent=indent, allow_nan=False) + "\n")
+    try:
+        text = json.dumps(document, indent=indent, allow_nan=False)
+    except ValueError as error:
+        raise InputError(f"{os.fspath(path)}: not written: a number of it is not finite, and JSON has none") from error
+    write_text(path, text + "\n")
 
 
 def _nameless(folder: Path) -> int | None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from jsonschema import Draft202012Validator
 
-from slipstick.experiments.cli.cli import run
-from slipstick.experiments.cli.mcp import TOOLS
+from slipstick.experiments.cli.cli import build, run
+from slipstick.experiments.cli.mcp import TOOLS, answer, tools_of
 
 anyio = pytest.importorskip("anyio")
 mcp = pytest.importorskip("mcp", reason="the extra agents")
@@ -56,6 +57,23 @@ def test_a_session_asks_and_is_answered_as_the_command_line_is(capsys: pytest.Ca
         assert unknown.is_error and "report" in unknown.content[0].text
 
     session(ask)
+
+
+def test_a_tool_writes_no_file_whatever_its_numbers_are_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of `number` were options: {"report": "x.html"} wrote a page, {"save": FILE} replaced one."""
+    monkeypatch.chdir(tmp_path)
+    command = typer.main.get_command(build())
+    tools = tools_of(command)
+    for verb, asked in (
+        ("estimate", {"workload": "gemm", "on": "h100-sxm"}),
+        ("whatif", {"workload": "gemm", "on": "h100-sxm", "vary": ["machine.clock=1GHz,2GHz"]}),
+    ):
+        writing = [one.name for one in tools[verb].command.params if one.name not in tools[verb].parameters]
+        for name in {*writing, "report", "save", "timeline", "out", "traceback", "a b", "--report"}:
+            rows, said = answer(tools[verb], {**asked, "number": {name: "there.html"}}, command)
+            assert rows is None and said and list(tmp_path.iterdir()) == [], (verb, name)
+    rows, said = answer(tools["estimate"], {"workload": "gemm", "on": "h100-sxm", "number": [1]}, command)
+    assert rows is None and "number" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--allow-code", "other.py:network")])
