@@ -112,7 +112,8 @@ class JobRun:
         for number, attempt in enumerate(self.attempts):
             for copy, run in enumerate(attempt.runs):
                 for one in run.events(attempt.lasted):
-                    lane = one.lane.replace("/", f", copy {copy}/") if len(attempt.runs) > 1 else one.lane
+                    stage, _, worker = one.lane.rpartition("/")
+                    lane = f"{stage}, copy {copy}/{worker}" if len(attempt.runs) > 1 else one.lane
                     yield replace(one, lane=lane, start=one.start + attempt.began, end=one.end + attempt.began)
             if number < len(self.attempts) - 1:
                 at = attempt.began + attempt.lasted

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
 from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
-from slipstick.estimators.simulation.stage import Stage
+from slipstick.estimators.simulation.stage import Process, Stage
 
 
 class Network:
@@ -68,7 +69,13 @@ class Network:
                 station.begin()
         if self.open_rows:
             stop = self.ended if until is None else self.ended | self.environment.timeout(until)
-            self.environment.run(until=stop)
+            try:
+                self.environment.run(until=stop)
+            except RuntimeError as error:  # SimPy: nothing is scheduled, and the run is not over
+                own = [each.stage.name for row in self.stations for each in row if each.stage.process is not None]
+                if not own:
+                    raise
+                raise InputError(f"the process of stage {' or '.join(own)} waits for what never comes") from error
         return [
             TandemTimes(
                 *(tuple(np.array(getattr(each, kind)) for each in row) for kind in ("taken", "started")),
@@ -173,8 +180,15 @@ class _Station:
         if process is None or self.random is None:
             self.environment.after(seconds, self._finish, output)
         else:
-            work = self.environment.process(process.work(self.environment, seconds, self.random))
+            work = self.environment.process(self._worked(process, seconds, self.random))
             work.callbacks.append(lambda event: self._finished(output))
+
+    def _worked(self, process: Process, seconds: float, random: np.random.Generator) -> Generator[Any, Any, None]:
+        try:
+            yield from process.work(self.environment, seconds, random)
+        except Exception as error:  # whatever the code of the user's own raises is his to read
+            what = f"process {type(process).__name__} of stage {self.stage.name!r}"
+            raise InputError(f"{what}: {type(error).__name__}: {error}") from error
 
     def _finish(self, event: Any) -> None:
         self._finished(event._value)

@@ -153,10 +153,10 @@ def register(app: typer.Typer) -> None:
                 raise InputError(f"--on {on}: --counters are of one machine at a time")
             print_counters(questions[0], format)
             return
+        if timeline and (len(questions) > 1 or refused):
+            raise InputError(f"--on {on}: --timeline is of one machine at a time")
         print_answers(questions, format, top, verbose=verbose, refused=refused)
         if timeline:
-            if len(questions) > 1 or refused:
-                raise InputError(f"--on {on}: --timeline is of one machine at a time")
             events = questions[0].answer().write_trace(timeline)
             if format == "table":
                 print(f"timeline: {timeline}, {events:,} events (chrome://tracing, Perfetto)")

@@ -19,6 +19,7 @@ from slipstick.experiments.cli.vocabulary import (
     Quantity,
     Set,
     Train,
+    Trusted,
     Work,
     option,
 )
@@ -71,6 +72,7 @@ def register(app: typer.Typer) -> None:
             bool, option("verbose", "all tables, the estimator's parameters too, and all assumptions")
         ] = False,
         input: Input = None,
+        allow_code: Trusted = None,
         work: Work = None,
         train: Train = None,
         number: Number = None,
@@ -106,6 +108,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.jobs import is_job
 
         if workload and is_job(workload):
+            from dataclasses import replace
+
             from slipstick.experiments.cli.typed_numbers import job_settings
             from slipstick.experiments.report.print_job import JobRequest
             from slipstick.experiments.report.print_job_explanation import print_reasons
@@ -113,6 +117,7 @@ def register(app: typer.Typer) -> None:
             only(context, "a job", JOB)
             numbers = tuple(job_settings(set, number))
             job = JobRequest(workload, on, estimator, numbers, dtype, form=format, calibration=calibration)
+            job = replace(job, allow_code=tuple(allow_code or ()))
             print_reasons(job, rows)
             return
         if not (workload and on):
@@ -201,7 +206,7 @@ def register(app: typer.Typer) -> None:
 
 
 TRACE = ("trace", "on", "set", "format")
-JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "format")
+JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "allow_code", "format")
 """What the explanations of a trace and of a job read; other options are refused."""
 
 

@@ -141,6 +141,8 @@ def register(app: typer.Typer) -> None:
         facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
         answer = replace(examined_serving(answer, wanted, load), facility=facility)
+        notes = [*warnings_of(answer), *remarks_of(answer.conditions)]
+        show(answer, format, lines(answer), {"meter_W": answer.meter}, notes)
         if out:
             answer.write_requests(out)
         if timeline:
@@ -149,8 +151,6 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.serving_page import write_serving
 
             write_serving(answer, report)
-        notes = [*warnings_of(answer), *remarks_of(answer.conditions)]
-        show(answer, format, lines(answer), {"meter_W": answer.meter}, notes)
 
 
 MOST_ROWS = 40

@@ -163,6 +163,10 @@ class JobQuestion:
                     raise InputError(
                         f"{place} = {stage.process!r}: a {type(process).__name__} is no Process (ss.runs.Process)"
                     )
+                if both := sorted({*parameters(process)} & {*StageFile.model_fields}):
+                    raise InputError(
+                        f"{place} = {stage.process!r}: {both[0]} is a number of every stage: name it otherwise"
+                    )
                 made[stage.name] = process
         return made
 
@@ -280,7 +284,9 @@ class JobQuestion:
         if text is None:
             meet = job.copies > 1 and any(stage.together for stage in job.pipeline.stages)
             rest = "copies wait for the expected longest, nothing else varies" if meet else "nothing varies"
-            return job.ideal(), f"the slowest stage or resource, {rest} and nothing waits"
+            own = [stage.name for stage in job.pipeline.stages if stage.process is not None]
+            without = f"; without what the process of {' and '.join(own)} adds" if own else ""
+            return job.ideal(), f"the slowest stage or resource, {rest} and nothing waits{without}"
         values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
         if job.population is not None:
             values["job.population"] = job.population

@@ -162,6 +162,8 @@ SURE_WITHIN = "probability_within_20_percent"
 
 def answer(request: ExtrapolationRequest, form: str) -> int:
     """Print the answer in a format, and write the picture; returns 1 where the time to be checked leaves the band."""
+    if request.check is not None:
+        number_of("--check", request.check, "s")  # before an answer that would be printed for nothing
     readings = read(request.file, request.time)
     readings = replace(readings, statistic=request.statistic or readings.statistic)
     for text in conflicts(readings):

@@ -329,11 +329,23 @@ class Study(Record):
             why = f"{answers}; {', '.join(made.names)} fitted to {made.source}"
             return replace(query, estimator=made, why=why, calibration=made)
         if isinstance(workload, str) and is_job(workload):
+            self._refuse_unread_by(workload, dtype or self.dtypes[0])
             job = self._job(workload, machine)
             return question(job.workload, self._path(machine), job, self.set)
         subject, target, dtype = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
         fitted, estimator = self._read_calibration(target), self._estimator()
         return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
+
+    def _refuse_unread_by(self, job: str, dtype: str | None) -> None:
+        """Raise InputError where the study sets what a job in it does not read: none of it is dropped in silence."""
+        fields: dict[str, object] = {"dtype": dtype, "quantity": self.quantity, "measured": self.measured}
+        fields |= {"calibration": self.calibration_file, "input": self.input, "train": self.train}
+        unread = [name for name, given in fields.items() if given]
+        unread += [f"set.{name}" for name in self.set if not name.startswith(("job.", "estimator."))]
+        if unread:
+            raise InputError(
+                f"study {self.name!r}: {unread[0]}: {job} is a job, which reads job.NAME and estimator alone"
+            )
 
     def _job(self, name: str, machine: str) -> JobEstimator:
         """A job that the study names, whose stages that name no machine run on the case's."""
