@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slipstick.common.formatting import shown
+from slipstick.common.formatting import ratio_shown
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.conditions import Condition, release_note
 from slipstick.estimators.engine_steps.first_token import (
@@ -163,9 +163,9 @@ def engine_condition(fitted: ServingFit, groups: Mapping[str, str], named: Condi
     if groups["engine"] != UNNAMED:
         return replace(named, note=fitted.release_note(groups))
     times = {name: fitted.seconds(row, one) for name, one in fitted.under_each(groups).items()}
-    ends = sorted(times, key=lambda name: times[name])
-    texts = [f"{shown(times[name], 's')} a step under {name}" for name in dict.fromkeys([*ends[:1], *ends[-1:]])]
-    decides = f"{' .. '.join(texts)}; --engine decides; " if len(texts) > 1 else ""
+    fast, slow = min(times, key=times.__getitem__, default=""), max(times, key=times.__getitem__, default="")
+    longer = ratio_shown(times[slow] / times[fast]) if times else ""
+    decides = f"steps take {longer} x as long under {slow} as under {fast}; --engine decides; " if fast != slow else ""
     return Condition("engine", "not named", "unknown", f"{decides}cache and batching as {named.value} has them")
 
 

@@ -69,7 +69,7 @@ def estimate(
     --------
     >>> import slipstick as ss
     >>> ss.estimate("gpt2", "h100", batch=4).work
-    'training step, 4 x 1,024 tokens, float32, eager'
+    'training step, 4 x 1,024 tokens, float32, eager, TF32 off'
     >>> ss.estimate("gpt2", "h100", dtype="bf16").time < ss.estimate("gpt2", "t4", dtype="fp16").time
     True
     """

@@ -53,7 +53,7 @@ def test_impossible_numbers_are_refused(wrong: tuple[int, float, float]) -> None
 def test_a_command_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["serve", "llama-3.1-8b", "--on", "h100-sxm", "--num-requests", "8", "--output-tokens", "32"]
     assert run([*words, "--draft-tokens", "3", "--acceptance", "0.7"]) == 0
-    assert "3 tokens guessed ahead, 70% of them kept: 2.53 tokens a step" in " ".join(capsys.readouterr().out.split())
+    assert "3 tokens guessed ahead, 70 % of them kept: 2.53 tokens a step" in " ".join(capsys.readouterr().out.split())
     assert run([*words, "--draft-tokens", "3"]) == 2
     assert "acceptance = 0: want a whole number of guessed tokens and the chance" in capsys.readouterr().err
 

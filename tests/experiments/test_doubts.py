@@ -105,7 +105,7 @@ def test_a_gpus_factors_are_its_width_over_that_with_all_measured(
     monkeypatch.setattr(gpu_bands, "beyond", lambda op: None)
     monkeypatch.setattr(gpu_step, "UNEVEN", 0.0)
     monkeypatch.setattr(gpu_step, "_by_programs", lambda *_: [])
-    monkeypatch.setattr(gpu_step, "programs_spread", lambda machine: gpu_step.programs_scatter())
+    monkeypatch.setattr(gpu_step, "programs_spread", lambda known, machine: gpu_step.programs_scatter(known.programs))
     inside = step()
     product, left = (math.prod(one.band_factor for one in each.conditions if one.widens) for each in (made, inside))
     width, plain = (each.estimator.residual_std or math.nan for each in (made, inside))

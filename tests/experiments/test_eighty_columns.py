@@ -61,7 +61,7 @@ def test_a_verb_fits(
 def test_texts_are_cut_between_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What stands before ``...`` is the beginning of a line of --verbose, up to a blank."""
     monkeypatch.setenv("COLUMNS", "400")
-    words = ["estimate", "efficientnet-b0", "--on", "a100,t4"]
+    words = ["estimate", "resnet50", "--on", "mi300x", "--dtype", "bf16"]
     assert run(words) == 0
     short = [line for line in capsys.readouterr().out.splitlines() if line.endswith(" ... (--verbose)")]
     assert run([*words, "--verbose"]) == 0

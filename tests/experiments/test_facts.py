@@ -160,9 +160,9 @@ def test_a_thread_takes_one_image_and_no_batch(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("words", "work"),
     [
-        (["gpt2", "--on", "h100"], "training step, 8 x 1,024 tokens, float32, eager"),
+        (["gpt2", "--on", "h100"], "training step, 8 x 1,024 tokens, float32, eager, TF32 off"),
         (["gpt2", "--on", "h100", "--batch", "4", "--dtype", "bf16", "--mode", "graphs"],
-         "training step, 4 x 1,024 tokens, bfloat16, graphs"),
+         "training step, 4 x 1,024 tokens, bfloat16, graphs, autocast"),
         (["bert-base-inference", "--on", "a100"], "forward pass, 1 x 128 tokens, float32, eager"),
         (["resnet50", "--on", "tpu-v3", "--steps", "100"], "training run, 100 steps of batch 64, float32, compiled"),
         (["llama-3-8b-decode", "--on", "apple-m2-pro"],

@@ -32,7 +32,7 @@ def test_a_plan_speculates(capsys: pytest.CaptureFixture[str]) -> None:
         (plan,) = json.loads(capsys.readouterr().out)
         tpot.append(min(row["tpot_s"] for row in plan["front"]))
     assert run(["plan", "serving", *SERVER, "--devices", "1", *guesses]) == 0
-    assert "3 tokens guessed ahead, 70% of them kept" in " ".join(capsys.readouterr().out.split())
+    assert "3 tokens guessed ahead, 70 % of them kept" in " ".join(capsys.readouterr().out.split())
     assert (one := ss.plan_serving("llama-3.1-8b", "h100-sxm", devices=1, draft_tokens=3, acceptance=0.7)).notes
     assert min(c.tpot for c in one.front) == pytest.approx(tpot[1])
     kept = 1 + 0.7 + 0.7**2 + 0.7**3  # Leviathan et al., ICML 2023, equation 1

@@ -25,7 +25,7 @@ TASKS = {
     "an ollama name on a gaming card": ("serve llama3.1:8b-instruct-q4_K_M --on 'RTX 5060 Ti'", "llama.cpp on cuda"),
     "a box under the name on it": (
         f"serve openai/gpt-oss-20b --on 'DGX Spark' {FEW}",
-        "no measured row is of DGX Spark",
+        "engine not named",
     ),
     "a Mac": ("serve meta-llama/Llama-3.2-3B-Instruct --on 'M5 Max'", "llama.cpp on metal"),
     "a configuration of one's own": (f"serve config.json --on h200 {FEW}", "memory: fits"),
@@ -82,4 +82,4 @@ def test_a_stranger_gets_an_answer_at_the_first_try(
     code = run(shlex.split(command))
     said = capsys.readouterr()
     assert code == 0, said.err
-    assert words in said.out
+    assert words in " ".join(said.out.split())

@@ -88,4 +88,4 @@ def test_two_models_that_disagree_widen_the_band() -> None:
     text = next(text for text in remarks(asked) if "second model" in text)
     low, high = answer.interval() or (0.0, 0.0)
     said = float(text.split("says ")[1].split(" ms")[0]) * 1e-3
-    assert low <= said * 1.001 and said * 0.999 <= high
+    assert low <= said * 1.002 and said * 0.998 <= high  # said in three digits
