@@ -98,6 +98,10 @@ ROUTES = (
         ("many-core",), ("loop",), _when(run=("threads",)), ("batch",),
     ),
     Route(
+        "data sheet", "one by one", "the law of threads counts images of a network, and a kernel has none",
+        ("many-core",), ("kernel",),
+    ),
+    Route(
         "threads-counted", ITS_OWN,
         "threads share the cores: instructions counted and contention, strategy (a) of Viebke et al. 2019",
         ("many-core",), when=_when(run=("threads",)), keeps=("batch",),

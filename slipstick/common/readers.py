@@ -41,7 +41,7 @@ def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str 
     alike = {text.casefold(): text for text in known}
     close = [alike[one] for one in get_close_matches(str(name).casefold(), list(alike), n=3)]
     if len(known) <= FEW_NAMES:
-        close, listed = close[:1], f"known: {', '.join(known)}"
+        close, listed = close[:1], f"known: {', '.join(known) or 'none'}"
     else:
         shown = f"{', '.join(known[:FEW_NAMES])}, ... ({len(known)} in all)"
         listed = f"{len(known)} known: {listed_by}" if listed_by else f"known: {shown}"

@@ -146,3 +146,10 @@ def test_streams_of_a_cpu_left_out_beat_the_corner_and_bytes_over_bandwidth() ->
     row, _ = loop_rows(machines, {out: machines[out]}, "bandwidth")
     assert row.ours < min(value for value in row.baselines.values() if value is not None)
     assert row.ours < 0.12 and (row.interval_coverage or 0) > 0.7
+
+
+def test_a_kernel_on_a_many_core_processor_is_no_network_of_images() -> None:
+    """A product with 60 threads took 1.7 min, as a network of one image and one epoch; without threads 10 ms."""
+    with pytest.raises(InputError, match=r"unknown number of the run .*run\.threads"):
+        question("gemm", "xeon-phi-7120p", settings=["run.threads=60"]).answer()
+    assert question("gemm", "xeon-phi-7120p").answer().time > 0

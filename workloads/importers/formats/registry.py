@@ -542,7 +542,7 @@ def of_another_verb(words: Sequence[str], message: str) -> str:
     """
     targets = READ_BY.get(words[0] if words else "")
     path = next((word for word in words[1:] if not word.startswith("-") and os.path.isfile(word)), "")  # noqa: PTH113 - Path raises for long words
-    if targets is None or not path or " takes it" in message:
+    if targets is None or not path or " takes it" in message or path.endswith((".yaml", ".yml", ".toml")):
         return ""
     try:
         kind = identify(path)
