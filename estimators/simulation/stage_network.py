@@ -63,6 +63,7 @@ class Network:
         """Simulate until every row has made its last output, or for `until` seconds; times by row.
 
         What was not over by then has not-a-number for its end.
+        Raises InputError where a stage's own process waits for what never comes.
         """
         for row in self.stations:
             for station in row:
@@ -72,10 +73,10 @@ class Network:
             try:
                 self.environment.run(until=stop)
             except RuntimeError as error:  # SimPy: nothing is scheduled, and the run is not over
-                own = [each.stage.name for row in self.stations for each in row if each.stage.process is not None]
-                if not own:
+                waiting = [each.stage.name for row in self.stations for each in row if each.stage.process is not None]
+                if not waiting:
                     raise
-                raise InputError(f"the process of stage {' or '.join(own)} waits for what never comes") from error
+                raise InputError(f"the process of stage {' or '.join(waiting)} waits for what never comes") from error
         return [
             TandemTimes(
                 *(tuple(np.array(getattr(each, kind)) for each in row) for kind in ("taken", "started")),

@@ -115,10 +115,8 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.print_job_explanation import print_reasons
 
             only(context, "a job", JOB)
-            numbers = tuple(job_settings(set, number))
-            job = JobRequest(workload, on, estimator, numbers, dtype, form=format, calibration=calibration)
-            job = replace(job, allow_code=tuple(allow_code or ()))
-            print_reasons(job, rows)
+            job = JobRequest(workload, on, estimator, tuple(job_settings(set, number)), dtype, form=format)
+            print_reasons(replace(job, calibration=calibration, allow_code=tuple(allow_code or ())), rows)
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")

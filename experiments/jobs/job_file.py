@@ -284,8 +284,8 @@ class JobQuestion:
         if text is None:
             meet = job.copies > 1 and any(stage.together for stage in job.pipeline.stages)
             rest = "copies wait for the expected longest, nothing else varies" if meet else "nothing varies"
-            own = [stage.name for stage in job.pipeline.stages if stage.process is not None]
-            without = f"; without what the process of {' and '.join(own)} adds" if own else ""
+            added = [stage.name for stage in job.pipeline.stages if stage.process is not None]
+            without = f"; without what the process of {' and '.join(added)} adds" if added else ""
             return job.ideal(), f"the slowest stage or resource, {rest} and nothing waits{without}"
         values: dict[str, float] = {"job.steps": job.steps, "job.copies": job.copies}
         if job.population is not None:
