@@ -93,3 +93,20 @@ def test_its_process_is_named_by_the_user() -> None:
     sys.modules.pop("my_stage", None)
     times = table.set_index(["job.decode.workers", "job.decode.factor"])["time_s"]
     assert times[2, 2] > 1.8 * times[2, 1]
+
+
+@pytest.mark.parametrize(
+    "line", ['dtype = "bfloat16"', 'quantity = "energy"', 'measured = "nope.csv"', 'train = "adam"']
+)
+def test_what_a_job_does_not_read_is_refused(folder: Path, line: str) -> None:
+    """All of them were dropped without a word."""
+    text = STUDY.replace("set =", f"{line}\nset =")
+    (folder / "study.toml").write_text(text)
+    with pytest.raises(InputError, match=f"{line.split()[0]}: mine/job.yaml is a job"):
+        load_study(folder / "study.toml").question("mine/job.yaml", "v100-sxm")
+
+
+def test_numbers_of_a_machine_are_refused_beside_a_job(folder: Path) -> None:
+    (folder / "study.toml").write_text(STUDY.replace('"job.step.variation" = 0.1', '"machine.clock" = "1 GHz"'))
+    with pytest.raises(InputError, match="set.machine.clock: mine/job.yaml is a job"):
+        load_study(folder / "study.toml").question("mine/job.yaml", "v100-sxm")

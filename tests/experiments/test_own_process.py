@@ -129,3 +129,28 @@ def test_the_rate_of_failures_is_fitted_to_measured_steps(failing: Any) -> None:
     found = fit_job(question, "steps.csv", ["job.decode.between"], runs=24)
     low, high = found.calibration.percentiles(found.job, 0.98)["decode.between"]
     assert low < 8 < high and high < 2 * low
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("        raise KeyError('speed')\n        yield", "process Bad of stage 'work': KeyError: 'speed'"),
+        ("        return None", "process Bad of stage 'work': TypeError"),
+        ("        yield env.event()", "the process of stage work waits for what never comes"),
+    ],
+)
+def test_an_error_of_a_process_is_said_as_its_own(failing: Any, body: str, said: str) -> None:
+    """It was called a defect of ours, with exit code 3."""
+    names: dict[str, Any] = {}
+    text = WORKERS.split("    def work")[0].replace("Failing", "Bad")
+    Path("bad_workers.py").write_text(f"{text}    def work(self, env, seconds, random):\n{body}\n")
+    exec(Path("bad_workers.py").read_text(), names)
+    with pytest.raises(InputError, match=said):
+        one_stage(names["Bad"](), 3).simulate(1)
+
+
+def test_a_number_that_every_stage_has_is_no_process_s(failing: Any) -> None:
+    Path("my_workers.py").write_text(WORKERS.replace("most: int", "workers: int").replace("self.most", "self.workers"))
+    sys.modules.pop("my_workers", None)
+    with pytest.raises(InputError, match="workers is a number of every stage"):
+        job_question("job.yaml", allow_code=NAMED).job()
