@@ -47,6 +47,9 @@ def register(app: typer.Typer) -> None:
         if skill:
             print(skill_text(), end="")
             return
+        from slipstick.common.optional_packages import require_packages
+
+        require_packages(["mcp"])
         import anyio
         from mcp.server.stdio import stdio_server
 
