@@ -152,8 +152,10 @@ def unused_of(
         if moved == "time":
             read.append(Condition(name, str(value), "given"))
             continue
-        if any(_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)):
-            note = "" if name in WORDS or _is_today(name, machine) else BOUNDED
+        tried = [_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)]
+        if "time" in tried:  # where it moves whichever way it goes, it was set to what it is by default
+            one_way = bool({*tried} - {"time", "refused"})
+            note = BOUNDED if one_way and name not in WORDS and not _is_today(name, machine) else ""
             read.append(Condition(name, str(value), "given", note))
         elif moved:
             read.append(Condition(name, str(value), "given", f"moves {moved}, not the time"))
@@ -182,10 +184,10 @@ def _moves(
     rest: Mapping[str, Value],
     name: str,
     others: Sequence[Value],
-) -> bool:
-    """Whether the time moves at the first of other values that is not refused."""
+) -> str:
+    """What moves at the first of other values that is not refused; "refused" where all are."""
     moved = (_moved(now, numbers, {**rest, name: other}, refused="refused") for other in others)
-    return next((each for each in moved if each != "refused"), "") == "time"
+    return next((each for each in moved if each != "refused"), "refused")
 
 
 def _others(name: str, value: Value, machine: Machine | None) -> Iterator[Sequence[Value]]:
