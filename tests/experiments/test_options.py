@@ -65,6 +65,7 @@ VALUES = {
     "--dtype": "fp8",
     "--input": "200000,8",
     "--train": "adamw",
+    "--work": "forward",
     "--attention": "flash",
     "--number": "batch=3",
     "--trace": "trace.json",

@@ -85,29 +85,6 @@ def test_projected_speedup_errors_by_hand() -> None:
     assert study.speedup_errors("median")["#3"] == pytest.approx(by_hand)
 
 
-@pytest.mark.slow
-def test_products_of_the_card_are_deepbenchs() -> None:
-    """The constants are those of the fit; what the MI25's rows give predicts the Vega FE's as well."""
-    from slipstick.experiments.papers.seqpoint.seqpoint_study import VEGA_PRODUCTS
-    from slipstick.experiments.scoreboards.programs.recurrences_board import (
-        PRODUCTS,
-        fitted,
-        log_errors,
-        model,
-        read_products,
-    )
-
-    path = training_file(PRODUCTS)
-    if path is None:
-        pytest.skip("no DeepBench here (SLIPSTICK_DATA)")
-    vega_fe, mi25 = (read_products(path, f"DeepBench_AMD_{name}") for name in ("VegaFE", "MI25"))
-    for name, value in fitted([vega_fe], "gemm").items():
-        assert getattr(VEGA_PRODUCTS, name) == pytest.approx(value, rel=0.02), name
-    from_the_sibling = log_errors(model(fitted([mi25], "gemm"), "gemm"), [vega_fe])
-    assert np.median(np.abs(from_the_sibling)) < 0.14
-    assert np.median(np.abs(log_errors(model({}, "gemm"), [vega_fe]))) > 0.3
-
-
 @pytest.mark.parametrize(
     ("build", "length", "network"), [("stepped_gnmt", 9, "gnmt"), ("stepped_deepspeech2", 234, "deepspeech2")]
 )

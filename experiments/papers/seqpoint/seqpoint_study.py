@@ -244,7 +244,7 @@ VEGA_STEPS = KernelParameters(
     overhead=3.18e-5, compute_efficiency=0.413, memory_efficiency=1.0, tile_cycles=1410, small_tile=0.113, overlap=0.0
 )
 """Steps of recurrent layers on this very card: fitted to DeepBench's 53 forward times of the Radeon Vega FE, FP32
-(`boards.recurrences.fitted`; median |log ratio| 0.13). None of the paper's figures is in it."""
+(at 90562649, whose command is gone; median |log ratio| 0.13). None of the paper's figures is in it."""
 
 VEGA_PRODUCTS = KernelParameters(
     overhead=1.43e-5,
@@ -255,7 +255,7 @@ VEGA_PRODUCTS = KernelParameters(
     overlap=0.359,
 )
 """Matrix products on this very card: fitted to DeepBench's 160 of the Radeon Vega FE, FP32, in the same way (median
-|log ratio| 0.11; 0.35 without; 0.13 with what the MI25's 160 give)."""
+|log ratio| 0.11; 0.35 without; 0.13 with what the MI25's 160 give). No command repeats this fit today."""
 
 
 def estimator() -> Any:
