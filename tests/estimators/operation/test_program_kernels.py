@@ -193,10 +193,10 @@ def test_the_law_s_slopes_are_those_of_differences() -> None:
 
 
 def test_the_simple_method_knows_no_device_that_ours_does_not() -> None:
-    """Two twins with equal times: the baseline may copy the twin only where the law has seen it."""
+    """Two cards of a generation with equal times: the baseline may copy the other only where the law has seen it."""
     runs = [
         ProgramRun(str(i), name, name, EAGER, float(np.exp(5.0 * (at // 2))))
-        for at, name in enumerate(TWINS)
+        for at, name in enumerate(PAIRED_CARDS)
         for i in range(30)
     ]
     rows, copied = Rows(runs), {}
@@ -207,7 +207,7 @@ def test_the_simple_method_knows_no_device_that_ours_does_not() -> None:
     assert copied["device unseen"] > 2.0  # the other pair takes 148 times as long
 
 
-TWINS = ("h100-sxm", "h200-sxm", "l40s", "rtx-4090")
+PAIRED_CARDS = ("h100-sxm", "h200-sxm", "l40s", "rtx-4090")
 
 
 PROGRAM = """
