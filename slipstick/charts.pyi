@@ -1,5 +1,4 @@
 """Pictures of answers."""
 
 from .experiments.report.plots import draw_charts as draw_charts
-from .experiments.report.plots import plotly_chart as plotly_chart
 from .experiments.report.whatif_page import ratio_chart as ratio_chart

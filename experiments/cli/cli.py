@@ -109,7 +109,7 @@ def _run(arguments: list[str], command: Any = None) -> int:
         if any(word.partition("=")[0] in DRAWN for word in arguments):  # before an answer that may take long
             from slipstick.common.optional_packages import require_packages
 
-            require_packages(("matplotlib", "plotly"))
+            require_packages(("matplotlib",))
         with warnings.catch_warnings():
             warnings.showwarning = _one_line_each(warnings.showwarning)
             command = command or typer.main.get_command(build(arguments[0] if arguments else None))

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.papers.xeon_phi import xeon_phi_report
         from slipstick.experiments.report.output import emit
 
-        require_packages(["matplotlib", "plotly"])
+        require_packages(["matplotlib"])
         page, picture, rows = xeon_phi_report.write(out)
         notes = ["Training on a Xeon Phi 7120P, 3,840 threads beside today's 240; 80 % bands; ratios to today:"]
         emit(rows, format, notes=notes)

@@ -25,7 +25,7 @@ STYLE = """
   --faint: #55606c; --front: #fdf1e7; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #dfe5ec; --line: #3a444f; --soft: #1f272f;
   --accent: #7fb4e6; --paper: #141a20; --faint: #9aa7b4; --front: #3d2c1c; }
-  .figure > svg, .figure .js-plotly-plot { filter: invert(.9) hue-rotate(180deg); } }
+  .figure > svg { filter: invert(.9) hue-rotate(180deg); } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: var(--paper);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
@@ -46,7 +46,9 @@ tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: var(
 label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
 .pictures { display: flex; flex-wrap: wrap; gap: 8px; } .pictures > div { flex: 1 1 400px; max-width: 720px; }
 svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
-math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; overflow: hidden; }
+math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; position: relative; }
+.tip { position: absolute; pointer-events: none; background: var(--ink); color: var(--paper); font-size: .85em;
+  padding: 1px 7px; border-radius: 4px; max-width: 90%; }
 .figure > svg { width: min(100%, 660px); } svg .grid { stroke: #e3e7eb; }
 label.slider span { overflow-wrap: break-word; line-height: 1.2; }
 label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
@@ -96,6 +98,20 @@ document.querySelectorAll('.figure > svg').forEach((drawn, i) => save(drawn.pare
       brush.fillRect(0, 0, canvas.width, canvas.height); brush.drawImage(image, 0, 0); canvas.toBlob(done); };
     image.src = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], {type: 'image/svg+xml'}));
   })));
+document.querySelectorAll('svg[data-points]').forEach(drawn => {
+  const points = JSON.parse(drawn.dataset.points), tip = document.createElement('div'), view = drawn.viewBox.baseVal;
+  tip.className = 'tip'; tip.hidden = true; drawn.parentElement.append(tip);
+  drawn.addEventListener('pointermove', event => {
+    const box = drawn.getBoundingClientRect(), scale = view.width / box.width;
+    const far = ([x, y]) => Math.hypot(x - (event.clientX - box.left) * scale, y - (event.clientY - box.top) * scale);
+    const near = points.reduce((best, one) => far(one) < far(best) ? one : best, points[0]);
+    tip.hidden = !near || far(near) > 30 * scale;
+    if (tip.hidden) return;
+    const place = drawn.parentElement.getBoundingClientRect();
+    tip.textContent = near[2]; tip.style.top = `${box.top - place.top + near[1] / scale + 10}px`;
+    tip.style.left = `${Math.min(box.left - place.left + near[0] / scale, place.width - tip.offsetWidth)}px`; });
+  drawn.addEventListener('pointerleave', () => { tip.hidden = true; });
+});
 document.querySelectorAll('input.filter, input.front').forEach(box =>
   box.addEventListener('input', () => choose(box.dataset.table)));
 """
@@ -138,10 +154,7 @@ def assumptions(texts: Sequence[str], title: str = "What was taken for granted")
 def write_page(
     path: str | Path, title: str, lead: str, cards: Sequence[Card], sections: Sequence[Section], script: str = ""
 ) -> Path:
-    """Write the page: title, headline numbers, then the sections in their order; returns its path.
-
-    Plotly (4.7 MB) is inlined where a chart or the script needs it.
-    """
+    """Write the page: title, headline numbers, then the sections in their order; returns its path."""
     heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
     body = "".join(f"<section>{f'<h2>{escape(s.title)}</h2>' if s.title else ''}{s.html}</section>" for s in sections)
     with atomic_write(path) as stream:
@@ -150,10 +163,6 @@ def write_page(
             '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
             f"<title>{escape(title)}</title><style>{STYLE}</style>"
         )
-        if "Plotly." in body or "Plotly." in script:
-            from plotly.offline import get_plotlyjs
-
-            stream.write(f"<script>{get_plotlyjs()}</script>")
         stream.write("</head><body>")
         stream.write(f"<h1>{escape(title)}</h1>{f'<p>{escape(lead)}</p>' if lead else ''}")
         stream.write(f"<div class=cards>{heads}</div>{body}")
@@ -187,22 +196,6 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     return write_page(
         path, title or type(answer).__name__, "", [], [Section("", heads + answer.picture_html()), *tables, *assumed]
     )
-
-
-def figure_html(figure: Any, name: str) -> str:
-    """A plotly figure inside the page; `name` is its element's id."""
-    from plotly.io import to_html
-
-    html = to_html(
-        figure,
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=name,
-        config={"responsive": True, "displayModeBar": False},
-        default_width="100%",
-    )
-    title = (figure.layout.meta or {}).get("title", "")
-    return f"<div class=figure><h3>{escape(title)}</h3>{html}</div>"
 
 
 def picture_html(picture: Picture, name: str) -> str:

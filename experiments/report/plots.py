@@ -1,7 +1,8 @@
-"""Charts as plain records, drawn by plotly for a page and by matplotlib for a file: one description, two pictures."""
+"""Charts as plain records, drawn by matplotlib for a page and for a file: one description, two pictures."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slipstick.common.columns import PREFIXED
-from slipstick.common.formatting import common_scale
+from slipstick.common.formatting import common_scale, number_shown, shown
 from slipstick.common.writer import save_picture
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
@@ -22,6 +23,8 @@ LONG_LABEL = 40
 """Letters of a label from which on the legend stands below the chart."""
 PER_ROW = 4
 """Charts of a picture beside each other."""
+MOST_TOLD = 200
+"""Values of a line that a page tells under the pointer."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
 
@@ -104,80 +107,6 @@ class Bars:
 Picture = Chart | Bars | Heat
 
 
-def plotly_chart(chart: Chart) -> Any:
-    """The chart as a plotly figure."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    for index, line in enumerate(chart.lines):
-        colour = COLOURS[index % len(COLOURS)]
-        group = f"line{index}"
-        if line.low is not None and line.high is not None:
-            figure.add_scatter(
-                x=[*line.x, *line.x[::-1]],
-                y=[*line.high, *line.low[::-1]],
-                mode="lines",  # else plotly marks the corners of a short band
-                fill="toself",
-                fillcolor=_faint(colour),
-                line={"width": 0},
-                hoverinfo="skip",
-                showlegend=False,
-                legendgroup=group,
-                name=_text(f"{line.label}, band"),
-            )
-        figure.add_scatter(
-            x=list(line.x),
-            y=list(line.y),
-            mode="lines",
-            line={"color": colour, "width": 0.8 if line.thin else 2},
-            name=_text(line.label),
-            legendgroup=group,
-        )
-    for mark in chart.marks:
-        colour = COLOURS[mark.line % len(COLOURS)]
-        marker = {"color": colour, "size": 9, "symbol": "circle-open", "line": {"width": 2}}
-        if mark.shape == "dot":
-            marker = {"color": _faint(colour, 0.35), "size": 4}
-        figure.add_scatter(x=list(mark.x), y=list(mark.y), mode="markers", name=_text(mark.label), marker=marker)
-    if chart.border is not None:
-        dotted = {"dash": "dot", "color": "#888888"}
-        figure.add_shape(type="line", x0=chart.border, x1=chart.border, y0=0, y1=1, yref="paper", line=dotted)
-        # plotly wants the logarithm for an annotation, but the value itself for a shape
-        at = math.log10(chart.border) if chart.x_scale == "log" else chart.border
-        font = {"size": 11, "color": "#666666"}
-        figure.add_annotation(
-            x=at, y=1, yref="paper", yanchor="bottom", text=_text(chart.border_label), font=font, showarrow=False
-        )
-    _layout(figure, chart.title, chart.x_title, chart.y_title)
-    figure.update_xaxes(type=chart.x_scale, exponentformat="SI")
-    figure.update_yaxes(type=chart.y_scale, exponentformat="SI")
-    return figure
-
-
-def _layout(figure: Any, title: str, x_title: str, y_title: str) -> None:
-    figure.update_layout(
-        meta={"title": title},
-        template="plotly_white",
-        margin={"l": 60, "r": 16, "t": 24, "b": 56},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
-        font={"family": "system-ui, sans-serif", "size": 12},
-        hoverlabel={"namelength": -1},
-        height=440,
-    )
-    figure.update_xaxes(title=_text(x_title), ticks="outside")
-    figure.update_yaxes(title=_text(y_title), ticks="outside")
-
-
-def _text(label: str) -> str:
-    """A label as it stands: plotly reads some HTML in what it shows (links, bold)."""
-    return escape(label, quote=False)
-
-
-def _faint(colour: str, share: float = 0.16) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{share})"
-
-
 def draw_charts(charts: Sequence[Picture], path: str | Path) -> None:
     """The charts side by side as one PNG or SVG file (by its name), without a browser.
 
@@ -196,16 +125,59 @@ def draw_charts(charts: Sequence[Picture], path: str | Path) -> None:
 
 
 def svg(charts: Sequence[Picture], width: float = 6.4) -> str:
-    """The charts one below the other as an SVG element for a page, so many inches wide; it needs no script."""
+    """The charts one below the other as an SVG element for a page, so many inches wide; it needs no script.
+
+    Its attribute ``data-points`` is a JSON list of ``[x, y, text]``, in units of its view box: what a reader who points
+    at a value is told.
+    """
     import io
 
     import matplotlib as mpl
 
     stream = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slipstick", "font.family": "sans-serif"}):
-        _figure(charts, 1, width).savefig(stream, format="svg", metadata={"Date": None})
+        figure = _figure(charts, 1, width)
+        figure.savefig(stream, format="svg", metadata={"Date": None})
     text = stream.getvalue()
-    return text[text.index("<svg") :]
+    values = json.dumps([one for axes, chart in zip(figure.axes, charts, strict=True) for one in _told(axes, chart)])
+    return f'<svg data-points="{escape(values)}"{text[text.index("<svg") + 4 :]}'
+
+
+def _told(axes: Any, chart: Picture) -> list[tuple[float, float, str]]:
+    """Where each value of a chart stands in its picture, and its text; cells of a `Heat` say theirs already."""
+    if isinstance(chart, Heat):
+        return []
+    rows: list[tuple[float, float, str]] = []
+    if isinstance(chart, Bars):
+        unit = _unit(chart.x_title)
+        for place, (label, low, high) in enumerate(zip(chart.labels, chart.low, chart.high, strict=True)):
+            middle = chart.middle[place] if chart.middle else high
+            ends = f" [{told(low, unit)} .. {told(high, unit)}]" if chart.middle or low else ""
+            rows.append((middle, place, f"{label}: {told(middle, unit)}{ends}"))
+    else:
+        across, up = _unit(chart.x_title), _unit(chart.y_title)
+        series: tuple[PlotLine | Marks, ...] = (*chart.lines, *chart.marks)
+        for each in series:
+            step = max(1, len(each.x) // MOST_TOLD)
+            for place in range(0, len(each.x), step):
+                x, y, ends = each.x[place], each.y[place], ""
+                if isinstance(each, PlotLine) and each.low is not None and each.high is not None:
+                    ends = f" [{told(each.low[place], up)} .. {told(each.high[place], up)}]"
+                rows.append((x, y, f"{each.label}: {told(y, up)}{ends} at {told(x, across)}"))
+    scale, height = 72 / axes.figure.dpi, 72 * axes.figure.get_figheight()
+    pixels = scale * axes.transData.transform([row[:2] for row in rows]) if rows else []
+    places = [(round(float(x), 1), round(height - float(y), 1)) for x, y in pixels]
+    return [(x, y, row[2]) for (x, y), row in zip(places, rows, strict=True) if math.isfinite(x + y)]
+
+
+def _unit(title: str) -> str:
+    """The unit that ends the title of an axis: ``time [s]``."""
+    return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else ""
+
+
+def told(value: float, unit: str) -> str:
+    """A value at an axis as text, in the unit of the axis."""
+    return shown(value, unit) if unit in PREFIXED else f"{number_shown(float(value))} {unit}".strip()
 
 
 def _figure(charts: Sequence[Picture], columns: int, width: float = 6.4) -> Any:

@@ -14,7 +14,6 @@ EXTRAS = {
     "mcp": "agents",
     "numba": "measure",
     "onnx": "onnx",
-    "plotly": "pages",
     "psutil": "measure",
     "pyarrow": "parquet",
     "torch": "torch",

@@ -95,7 +95,7 @@ def test_the_source_distribution_is_the_checkout(built: Path) -> None:
             ["whatif", "gemm", "--on", "H100", "--vary", "machine.clock=1GHz", "--report", "a.html"],
             "pages",
         ),
-        ("plotly", ["demo"], "pages"),
+        ("matplotlib", ["demo"], "pages"),
         ("pyarrow", ["study", "run", "xeon-phi"], "parquet"),
         ("pyarrow", ["spmv", "train", "a.spmv.json"], "parquet"),
     ],
@@ -147,7 +147,7 @@ def test_folders_of_a_user_with_the_same_names_do_no_harm(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
-HEAVY = ("torch", "pandas", "sympy", "numba", "sklearn", "scipy", "matplotlib", "plotly")
+HEAVY = ("torch", "pandas", "sympy", "numba", "sklearn", "scipy", "matplotlib")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["estimate", "--help"]])

@@ -17,7 +17,6 @@ from slipstick.experiments.question.space import Space
 from slipstick.experiments.report.page import (
     Card,
     Section,
-    figure_html,
     formula_html,
     machine_rows,
     parameter_rows,
@@ -25,7 +24,7 @@ from slipstick.experiments.report.page import (
     table_html,
     write_page,
 )
-from slipstick.experiments.report.plots import Chart, Heat, Marks, PlotLine, draw_charts, plotly_chart
+from slipstick.experiments.report.plots import Chart, Heat, Marks, PlotLine, draw_charts
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.experiments.studies.whatif import whatif
 from slipstick.workloads.networks.phi_cnn import phi_cnn
@@ -69,10 +68,10 @@ def write(folder: str | Path) -> tuple[Path, Path, list[dict[str, Any]]]:
     sources = [*parameter_rows(question.estimator), *_contention_rows()]
     sections = [
         Section("What is measured, what is predicted", HONEST),
-        Section("Time against threads", figure_html(plotly_chart(times), "times")),
+        Section("Time against threads", picture_html(times, "times")),
         Section("The answer for each network, and from other models", table_html(headline + others, "answers")),
         Section("What if: clock and cores", _what_if_html()),
-        Section("The contention that was measured", figure_html(plotly_chart(contention), "contention")),
+        Section("The contention that was measured", picture_html(contention, "contention")),
         Section("The formula, strategy (a), small network", formula_html(formula)),
         Section("Where each parameter comes from", table_html(sources, "parameters")),
         Section("Where each number of the machine comes from", table_html(machine_rows(question.machine), "machine")),
