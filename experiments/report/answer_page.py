@@ -15,6 +15,7 @@ from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars
 from slipstick.experiments.report.roofline_chart import roofline_chart
+from slipstick.experiments.report.slide_rule import slide_rule
 
 OPERATIONS = 200
 MOST_BARS = 12
@@ -60,9 +61,13 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     sections.insert(
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )
+    script = ""
+    if len(known) == 1:
+        script, sliders = slide_rule(first)
+        sections.insert(3, Section("What if", sliders))
     title = f"{first.workload.name} on {first.machine.name}" if len(known) == 1 else f"{first.workload.name}: estimates"
     return write_page(
-        path, title, "; ".join(machine_comparison.work_lines(known)), cards, [*sections, *assumptions(assumed)]
+        path, title, "; ".join(machine_comparison.work_lines(known)), cards, [*sections, *assumptions(assumed)], script
     )
 
 

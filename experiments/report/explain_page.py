@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, shown
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.experiments.explain.explanation import COLUMNS, OF_ESTIMATOR, SEEN, interaction
+from slipstick.experiments.explain.explanation import COLUMNS, SEEN, interaction
 from slipstick.experiments.question.dtype_domain import contradictions, hints
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars, Heat
-from slipstick.experiments.report.slide_rule import data_of, slider_html
+from slipstick.experiments.report.slide_rule import slide_rule
 from slipstick.experiments.report.whatif_page import formula_sections, part_rows, source_sections
 from slipstick.experiments.studies.whatif import WhatIf
 
 TORNADO_BARS = 14
-SLIDERS = 10
-"""Sliders that stand open: of the quantities that matter most."""
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -38,7 +34,7 @@ def write(
 
     `target`: the ratio to today's time that the changes reach.
     """
-    script, sliders = _slide_rule(question, [str(row["quantity"]) for row in tables["elasticities"]])
+    script, sliders = slide_rule(question, [str(row["quantity"]) for row in tables["elasticities"]])
     tornado = tables["tornado"][:TORNADO_BARS]
     ends = [[row["divided"] or 1.0, row["multiplied"] or 1.0] for row in tornado]
     bars = Bars(
@@ -95,16 +91,6 @@ def _labels(names: Sequence[str]) -> list[str]:
 def _section(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> list[Section]:
     """A table under its title; none where it has no rows."""
     return [Section(title, table_html(rows, name, COLUMNS))] if rows else []
-
-
-def _slide_rule(question: Question, ordered: Sequence[str]) -> tuple[str, str]:
-    """The script and its sliders; a sentence instead where a page cannot compute what the estimator does."""
-    try:
-        script, names, note = data_of(question)
-    except InputError as error:
-        return "", f"<p class=note>{escape(str(error))}</p>"
-    first = [name for name in ordered if not name.startswith(OF_ESTIMATOR)][:SLIDERS]
-    return script, slider_html(names, first, note)
 
 
 def _interaction(question: Question, names: Sequence[str]) -> list[Section]:

@@ -49,9 +49,10 @@ svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cur
 math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; position: relative; }
 .tip { position: absolute; pointer-events: none; background: var(--ink); color: var(--paper); font-size: .85em;
   padding: 1px 7px; border-radius: 4px; max-width: 90%; }
-.figure > svg { width: min(100%, 660px); } svg .grid { stroke: #e3e7eb; }
-label.slider span { overflow-wrap: break-word; line-height: 1.2; }
-label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em; gap: 10px; align-items: center; }
+.figure > svg { width: min(100%, 660px); } #curve > svg { width: 100%; } svg .grid { stroke: #e3e7eb; }
+label.slider span { overflow-wrap: break-word; line-height: 1.2; } label.slider small { color: var(--faint); }
+label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em;
+  gap: 10px; align-items: center; margin: 4px 0; }
 input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
 button.save { float: right; font: inherit; font-size: .85em; color: var(--accent); background: none; cursor: pointer;
   border: 1px solid var(--line); border-radius: 4px; padding: 1px 8px; margin: 2px 0 2px 8px; }

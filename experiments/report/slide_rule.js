@@ -95,7 +95,7 @@ if (model.tables) Object.assign(slipstick, {  // no formula: read between points
       (sum, power, i) => sum + (power ? this.read(model.tables[i], model.tables[i].ratio, power) : 0), 0));
     if (bound) {  // of the quantity that was moved farthest
       const far = powers.reduce((best, power, i) => Math.abs(power) > Math.abs(powers[best]) ? i : best, 0);
-      const {at, bounds} = model.tables[far];
+      const {bounds_at: at, bounds} = model.tables[far];
       const near = at.reduce((best, one, k) => Math.abs(one - powers[far]) < Math.abs(at[best] - powers[far]) ? k : best, 0);
       for (const [name, share] of Object.entries(bounds[near])) bound[name] = share * time; }
     return time; },

@@ -44,6 +44,7 @@ from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.tape import OPERATIONS
 from slipstick.estimators.symbolic.parameters import Parameter
 from slipstick.experiments.explain.evaluator import Evaluator, numbers_of, value_of
+from slipstick.experiments.explain.explanation import OF_ESTIMATOR
 from slipstick.experiments.question.facts import HOST, facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
@@ -201,6 +202,8 @@ def times_of(formula: Formula, values: Mapping[str, StepValue]) -> str:
 
 TABLE_POWERS = tuple(step / 4 for step in range(-12, 13))
 """Powers of two of today's value."""
+BOUND_EVERY = 4
+"""Of the points of a table the page knows at each so many-th what bounds the time: each is an estimate of its own."""
 SEEN = 0.005
 """Change of log time below which a quantity does not matter."""
 MOST = 8
@@ -218,14 +221,16 @@ def dial_tables(question: Question, level: float) -> dict[str, dict[str, Any]]:
     tried = {}
     for name in _candidates(question):
         try:
-            tried[name] = _number_table(question, name, level)
+            ends = _number_table(question, name, level, TABLE_POWERS[:: len(TABLE_POWERS) - 1])
+            if max(map(abs, ends["ratio"])) > SEEN:
+                tried[name] = ends
         except InputError:
             continue  # a quantity that this estimator does not read, or that may not be so large
-    mattering = {name: one for name, one in tried.items() if max(map(abs, one["ratio"])) > SEEN}
+    mattering = {name: _number_table(question, name, level) for name in tried}
     if not mattering:
         raise InputError("no quantity of the machine changes this estimator's time: its page has no sliders")
     ordered = sorted(mattering, key=lambda name: -max(map(abs, mattering[name]["ratio"])))[:MOST]
-    return {name: {**mattering[name], "bounds": _bounds(question, name, mattering[name])} for name in ordered}
+    return {name: {**mattering[name], **_bounds(question, name, mattering[name]["at"])} for name in ordered}
 
 
 def _candidates(question: Question) -> list[str]:
@@ -238,10 +243,12 @@ def _candidates(question: Question) -> list[str]:
     return [*sizes, *(f"machine.{name}" for name in fields if machine.get(name))]
 
 
-def _number_table(question: Question, name: str, level: float) -> dict[str, Any]:
+def _number_table(
+    question: Question, name: str, level: float, powers: Sequence[float] = TABLE_POWERS
+) -> dict[str, Any]:
     today = value_of(question, name)
     counted = name.startswith("run.") or isinstance(question.machine.get(name.partition(".")[2]), int)
-    values = sorted({_turned(today, power, counted) for power in TABLE_POWERS})
+    values = sorted({_turned(today, power, counted) for power in powers})
     frame = answer(replace(question, vary=Space(FrozenDict({name: tuple(values)}))), level).frame
     banded = "low_ratio" in frame
     return {
@@ -261,19 +268,51 @@ def _turned(today: float, power: float, counted: bool) -> float:  # noqa: FBT001
     return max(1.0, float(round(value))) if counted else value
 
 
-def _bounds(question: Question, name: str, table: dict[str, Any]) -> list[dict[str, float]]:
-    """Shares of the time by what bounds it, at each point of the table."""
-    today, result = value_of(question, name), []
-    for power in table["at"]:
+def _bounds(question: Question, name: str, powers: Sequence[float]) -> dict[str, Any]:
+    """Shares of the time by what bounds it, today and at each `BOUND_EVERY`th point of a table."""
+    today, at, bounds = value_of(question, name), sorted({0.0, *powers[::BOUND_EVERY]}), []
+    for power in at:
         value = today * 2.0**power
         if name.startswith("run."):
-            changed = replace(question, run=FrozenDict({**question.run, name[4:]: value}))
+            changed = replace(question, run=FrozenDict({**question.run, name[4:]: float(round(value))}))
         else:
             whole = isinstance(question.machine.get(name[8:]), int)
             changed = replace(question, machine=question.machine.using({name[8:]: round(value) if whole else value}))
         given = changed.answer()
-        result.append({key: round(share, 4) for key, share in facts(changed, given).bounds})
-    return result
+        bounds.append({key: round(share, 4) for key, share in facts(changed, given).bounds})
+    return {"bounds_at": at, "bounds": bounds}
+
+
+SLIDERS = 10
+"""Sliders that stand open: of the quantities that matter most."""
+
+
+def slide_rule(question: Question, ordered: Sequence[str] = ()) -> tuple[str, str]:
+    """The script and its sliders; a sentence instead where a page cannot compute what the estimator does.
+
+    `ordered`: names that matter, most first; where they are fewer than `SLIDERS`, sizes and the usual fields follow.
+    """
+    try:
+        script, names, note = data_of(question)
+    except InputError as error:
+        return "", f"<p class=note>{escape(str(error))}</p>"
+    wanted = dict.fromkeys([*ordered, *_by_use(names)])
+    return script, slider_html(names, [name for name in wanted if not name.startswith(OF_ESTIMATOR)][:SLIDERS], note)
+
+
+def _by_use(names: Sequence[str]) -> list[str]:
+    """Sizes of the work, then clock, cores and bandwidths, then the rest, in their order."""
+    usual = ("run.", "workload.", "machine.clock", "machine.cores")
+    first = [name for name in names if name.startswith(usual) or name.endswith((".bandwidth", ".arrays"))]
+    return [*first, *(name for name in names if name not in first)]
+
+
+def in_words(name: str) -> str:
+    """A quantity as one says it: ``machine.memory.HBM3.bandwidth`` is "HBM3 bandwidth"."""
+    words = name.replace("_", " ").split(".")[1:]
+    if len(words) > 1 and words[0] in ("memory", "engines", "links", "runtime"):
+        words = [f"{words[1]} {words[0][:-1]}", *words[2:]] if words[0] in ("engines", "links") else words[1:]
+    return " ".join(words)
 
 
 def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "") -> str:
@@ -283,9 +322,10 @@ def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "")
         none is given.
     `note`: what holds for all sliders together, below them.
     """
-    shown = [name for name in first if name in names] or [name for name in names if not name.startswith("estimator.")]
+    shown = [name for name in first if name in names] or [name for name in names if not name.startswith(OF_ESTIMATOR)]
     folded = [name for name in names if name not in shown]
-    choices = "".join(f'<option value="{names.index(name)}">{escape(name)}</option>' for name in [*shown, *folded])
+    named = [(names.index(name), escape(in_words(name))) for name in [*shown, *folded]]
+    choices = "".join(f'<option value="{place}">{words}</option>' for place, words in named)
     rest = "".join(_slider(name, names.index(name)) for name in folded)
     more = f"<details><summary>{len(folded)} more quantities</summary>{rest}</details>" if folded else ""
     return (
@@ -305,7 +345,7 @@ def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "")
 
 def _slider(name: str, index: int) -> str:
     return (
-        f"<label class=slider><span>{breakable(name)}</span>"
+        f"<label class=slider><span>{escape(in_words(name))}<br><small>{breakable(name)}</small></span>"
         f'<input type=range min=-3 max=3 step=0.01 value=0 data-dial="{index}">'
         f'<output id="dial{index}"></output></label>'
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from slipstick.estimators.base.estimate import Estimate, Measurement
 from slipstick.experiments.explain.evaluator import value_of
 from slipstick.experiments.question.dtype_domain import contradictions, hints
 from slipstick.experiments.question.objectives import FRONT, Objective, known_only
+from slipstick.experiments.question.space import Space
 from slipstick.experiments.report.page import (
     MAX_TABLE_ROWS,
     Card,
@@ -31,6 +33,7 @@ from slipstick.experiments.report.page import (
 )
 from slipstick.experiments.report.pareto_page import best, front_section, marked, scale_of
 from slipstick.experiments.report.plots import Chart, Marks, PlotLine, draw_charts
+from slipstick.experiments.report.slide_rule import slide_rule
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.machine_fields import axis, named_shown, unit_of_name
 
@@ -52,14 +55,16 @@ def write(
     """
     question, path = answer.question, Path(path)
     frame, names = marked(answer.frame, objectives, lambda _: question, answer.level)
-    charts = {"ratio": ratio_chart(answer)}
+    charts = {"ratios": ratio_chart(answer)}
     if measured:  # else the same picture again, with other numbers along its axis
-        charts["time"] = time_chart(answer, measured)
+        charts["times"] = time_chart(answer, measured)
     settings = [f"today: {question.machine.name}{_run_text(question.run)}"] if question.run else []
     title = f"What if: {question.workload.name} on {question.machine.name}"
+    script, sliders = slide_rule(replace(question, vary=Space()), answer.space.names)
     sections = [
         *(Section(chart.title, picture_html(chart, name)) for name, chart in charts.items()),
         *front_section(frame, names, "points"),
+        Section("From today, any quantity", sliders),
         points_section(
             frame, "points", MAX_TABLE_ROWS // 2, answer.unknown, wanted_ratio(answer), answer.today.headline.better
         ),
@@ -68,7 +73,7 @@ def write(
         *assumptions([*contradictions(question), *hints(question), *answer.today.notes, *settings]),
         *source_sections(answer),
     ]
-    page = write_page(path, title, "; ".join(answer.heads[1:]), cards(answer), sections)
+    page = write_page(path, title, "; ".join(answer.heads[1:]), cards(answer), sections, script)
     picture = path.with_suffix(".png")
     draw_charts(list(charts.values()), picture)
     return page, picture

@@ -275,6 +275,28 @@ def test_sliders_move_ratio_band_and_bottleneck(page: Any, tmp_path: Path) -> No
     assert page.errors == []
 
 
+@pytest.mark.parametrize("kind", ["estimate", "whatif"])
+def test_pages_of_estimates_and_what_ifs_have_sliders(page: Any, tmp_path: Path, kind: str) -> None:
+    """Each quantity by its words with the name for `--set` beneath; half the clock is what `whatif` prints."""
+    asked = _question("gnmt")
+    half = answer(replace(asked, vary=Space(FrozenDict({"machine.clock": (0.5 * asked.machine.clock,)}))))
+    written = tmp_path / "page.html"
+    write_answers([asked], written) if kind == "estimate" else whatif_page.write(half, written)
+    page.open(written)
+    page.until("window.slipstick !== undefined")
+    page.evaluate(
+        "(() => { const dial = [...document.querySelectorAll('label.slider')].find(one =>"
+        "one.querySelector('span').innerText === 'clock\\nmachine.clock').querySelector('input'); dial.value = -1;"
+        "dial.dispatchEvent(new Event('input')); })()"
+    )
+    page.until("slipstick.now.ratio > 1")
+    assert page.evaluate("slipstick.now.ratio") == pytest.approx(half.frame.time_ratio.iloc[0], rel=1e-9)
+    assert page.evaluate("document.querySelectorAll('[id]:not(svg *)').length") == page.evaluate(
+        "new Set([...document.querySelectorAll('[id]:not(svg *)')].map(one => one.id)).size"
+    )
+    assert page.errors == []
+
+
 @pytest.mark.timed
 def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path) -> None:
     asked = _question("gnmt")
