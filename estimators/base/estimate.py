@@ -18,7 +18,7 @@ from slipstick.common.formatting import count_shown, ends_shown, format_quantity
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event, write_timeline
+from slipstick.common.timeline import Event
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts
@@ -275,7 +275,11 @@ class Estimate(Answer):
                 f"each operation have one (roofline-dispatch, contended-dispatch, of at most {TRACED:,} operations; "
                 "phi-simulated, phi-queue; your own), and jobs with --simulate"
             )
-        return write_timeline(path, self.trace)
+        return super().write_trace(path)
+
+    def events(self) -> Sequence[Event]:
+        """Where each operation ran, of a schedule that places them."""
+        return self.trace
 
     def about(self, name: str) -> Estimate:
         """The answer about one of its quantities; one in seconds becomes its time, with its own parts and band.

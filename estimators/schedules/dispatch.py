@@ -146,7 +146,7 @@ def outcome_of(plan: Dispatched, service: FloatArray, done: FloatArray, rule: st
     trace: tuple[Event, ...] = ()
     if len(done) <= TRACED:
         trace = tuple(
-            Event(op.name, f"stream {stream}", float(end - time), float(end))
+            Event(op.name, f"stream {stream}", float(end - time), float(end), op.kind)
             for op, stream, time, end in zip(plan.operations, plan.streams, service, done, strict=True)
         )
     return Outcome(

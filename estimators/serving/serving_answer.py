@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.frames import write_csv
 from slipstick.common.records import FrozenDict
+from slipstick.common.timeline import Event
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on
 from slipstick.estimators.base.estimate import quantile as quantile_of
@@ -324,6 +325,10 @@ class Serving(Answer):
     def to_frame(self) -> pd.DataFrame:
         """One row a simulated request."""
         return self.served.to_frame()
+
+    def events(self) -> Iterator[Event]:
+        """The steps of each replica."""
+        return self.served.events()
 
     def write_requests(self, path: str | os.PathLike[str]) -> None:
         """All requests as Parquet (or CSV, by the name's end).

@@ -146,7 +146,7 @@ def register(app: typer.Typer) -> None:
         if out:
             answer.write_requests(out)
         if timeline:
-            answer.served.write_trace(timeline)
+            answer.write_trace(timeline)
         if report:
             from slipstick.experiments.report.serving_page import write_serving
 

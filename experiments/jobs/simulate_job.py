@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.timeline import write_timeline
+from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration
@@ -164,13 +163,9 @@ class Simulated(Answer):
         kept = [row for row in self.rows() if "." not in row["quantity"] or row["quantity"].endswith(".busy")]
         return (AnswerTable([{key: row[key] for key in keys} for row in kept], self.declared),)
 
-    def write_trace(self, path: str | Path) -> Path:
-        """The first run as a Chrome trace (chrome://tracing, Perfetto).
-
-        Raises InputError where it has more than a million events.
-        """
-        write_timeline(path, self.first.events())
-        return Path(path)
+    def events(self) -> Iterator[Event]:
+        """The first run: a copy's stage a process, a worker a thread, and failures where there were any."""
+        return self.first.events()
 
 
 def quiet(done: int, total: int) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,9 +14,8 @@ import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column, in_seconds
-from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event, write_timeline
+from slipstick.common.timeline import Event
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, resource_of
@@ -140,20 +138,14 @@ class TraceAnswer(Answer):
             provenance=self.provenance,
         )
 
-    def write_trace(self, path: str | os.PathLike[str]) -> int:
-        """Write the changed replay as a Chrome trace, each stream and thread a lane; returns how many events it has.
-
-        Raises
-        ------
-        InputError
-            Where they are more than a million, or the answer was made without a replay.
-        """
+    def events(self) -> Iterator[Event]:
+        """The changed replay, each stream and thread a lane; none where the answer was made without one."""
         if self.replayed is None:
-            raise InputError(f"{path}: this answer holds no replay")
+            return iter(())
         graph, service, ended = self.replayed
         nodes, starts = graph.columns, (ended - service).tolist()
         names, lanes = (nodes.names[code] for code in nodes.name), (nodes.lanes[code] for code in nodes.lane)
-        return write_timeline(path, map(Event, names, lanes, starts, ended.tolist()))
+        return map(Event, names, lanes, starts, ended.tolist())
 
     def rows(self) -> list[dict[str, Any]]:
         """One row: ratio to the trace, the step with its 80 % band, the bottleneck, and the account in seconds."""

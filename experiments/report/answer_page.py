@@ -12,7 +12,16 @@ from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
-from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
+from slipstick.experiments.report.page import (
+    Card,
+    Section,
+    assumptions,
+    folded,
+    picture_html,
+    table_html,
+    timeline_sections,
+    write_page,
+)
 from slipstick.experiments.report.plots import Bars
 from slipstick.experiments.report.roofline_chart import roofline_chart
 from slipstick.experiments.report.slide_rule import slide_rule
@@ -61,6 +70,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     sections.insert(
         2 if len(known) > 1 else 1, Section(f"The fastest: {first.machine.name}" if len(known) > 1 else "", texts)
     )
+    sections += [one for _, answered, _ in known for one in timeline_sections(answered)]
     script = ""
     if len(known) == 1:
         script, sliders = slide_rule(first)

@@ -11,111 +11,16 @@ from typing import Any
 from slipstick.common.answer import Answer
 from slipstick.common.columns import Column, ShownColumn, is_number, shown_columns
 from slipstick.common.formatting import number_shown
+from slipstick.common.readers import read_text
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.experiments.question.objectives import FRONT
 from slipstick.experiments.report.plots import Picture, svg
+from slipstick.experiments.report.timeline_chart import timeline_html
 from slipstick.hwmodels.machine import Machine, describe
 
 MAX_TABLE_ROWS = 500
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2530; --line: #d9dee4; --soft: #f4f6f8; --accent: #1f5a91; --paper: #fff;
-  --faint: #55606c; --front: #fdf1e7; }
-@media screen and (prefers-color-scheme: dark) { :root { --ink: #dfe5ec; --line: #3a444f; --soft: #1f272f;
-  --accent: #7fb4e6; --paper: #141a20; --faint: #9aa7b4; --front: #3d2c1c; }
-  .figure > svg { filter: invert(.9) hue-rotate(180deg); } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1180px; padding: 20px 18px 60px; color: var(--ink); background: var(--paper);
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-h1 { font-size: 1.6em; margin: .3em 0; }
-h2 { font-size: 1.15em; margin: 2em 0 .5em; border-bottom: 1px solid var(--line); }
-h3 { font-size: 1em; font-weight: 600; margin: 1em 0 .2em; }
-.cards { display: flex; flex-wrap: wrap; gap: 12px; margin: 16px 0; }
-.card { flex: 1 1 200px; background: var(--soft); border-left: 4px solid var(--accent); padding: 10px 14px; }
-.card b { display: block; font-size: 1.5em; } .card small { color: var(--faint); }
-.note { color: var(--faint); font-size: .93em; overflow-wrap: anywhere; }
-.scroll { overflow: auto; max-height: 520px; }
-table { border-collapse: collapse; font-size: .9em; }
-th, td { padding: 3px 10px; text-align: right; white-space: nowrap; }
-td.text, th.text { text-align: left; white-space: normal; overflow-wrap: break-word; }
-select { max-width: 100%; }
-th { white-space: normal; vertical-align: bottom; position: sticky; top: 0; background: var(--soft); cursor: pointer; }
-tr + tr td { border-top: 1px solid var(--line); } tr.front td { background: var(--front); }
-label.only { margin-left: 10px; font-size: .93em; white-space: nowrap; }
-.pictures { display: flex; flex-wrap: wrap; gap: 8px; } .pictures > div { flex: 1 1 400px; max-width: 720px; }
-svg { max-width: 100%; height: auto; } details { margin: 10px 0; } summary { cursor: pointer; color: var(--accent); }
-math { font-size: 1.05em; } .formula { overflow-x: auto; padding: 8px 0; } .figure { width: 100%; position: relative; }
-.tip { position: absolute; pointer-events: none; background: var(--ink); color: var(--paper); font-size: .85em;
-  padding: 1px 7px; border-radius: 4px; max-width: 90%; }
-.figure > svg { width: min(100%, 660px); } #curve > svg { width: 100%; } svg .grid { stroke: #e3e7eb; }
-label.slider span { overflow-wrap: break-word; line-height: 1.2; } label.slider small { color: var(--faint); }
-label.slider { display: grid; grid-template-columns: minmax(9em, 1fr) 2fr 8em;
-  gap: 10px; align-items: center; margin: 4px 0; }
-input[type=range] { width: 100%; } input.filter { margin: 0 0 6px; padding: 4px 8px; width: min(100%, 320px); }
-button.save { float: right; font: inherit; font-size: .85em; color: var(--accent); background: none; cursor: pointer;
-  border: 1px solid var(--line); border-radius: 4px; padding: 1px 8px; margin: 2px 0 2px 8px; }
-@media print { body { max-width: none; padding: 0; } .scroll { overflow: visible; max-height: none; }
-  button.save, input, select, label.only { display: none !important; } section { break-inside: avoid; } }
-@media (max-width: 600px) { body { padding: 12px 10px 40px; font-size: 14px; }
-  label.slider { grid-template-columns: 1fr 8em; } label.slider input { grid-column: 1 / -1; grid-row: 2; } }
-"""
-
-SCRIPT = """
-document.querySelectorAll('table.sortable').forEach(table => {
-  const body = table.tBodies[0];
-  table.querySelectorAll('th').forEach((head, column) => head.addEventListener('click', () => {
-    const up = head.dataset.up !== 'yes'; table.querySelectorAll('th').forEach(h => delete h.dataset.up);
-    head.dataset.up = up ? 'yes' : 'no';
-    const key = row => row.cells[column].dataset.value ?? row.cells[column].textContent;
-    const rows = [...body.rows].sort((a, b) => { const x = key(a), y = key(b), n = Number(x) - Number(y);
-      return (up ? 1 : -1) * (Number.isNaN(n) ? String(x).localeCompare(String(y)) : n); });
-    body.append(...rows);
-  }));
-});
-const choose = name => {
-  const box = document.querySelector(`input.filter[data-table="${name}"]`);
-  const only = document.querySelector(`input.front[data-table="${name}"]`);
-  const words = box ? box.value.toLowerCase().split(/\\s+/).filter(Boolean) : [];
-  for (const row of document.getElementById(name).tBodies[0].rows) { const text = row.textContent.toLowerCase();
-    const left = only && only.checked ? row.classList.contains('front') : true;
-    row.hidden = !(left && words.every(word => text.includes(word))); }
-};
-const save = (place, word, name, blob) => { const button = document.createElement('button');
-  button.className = 'save'; button.textContent = word;
-  button.addEventListener('click', async () => { const link = document.createElement('a');
-    link.href = URL.createObjectURL(await blob()); link.download = name; link.click(); });
-  place.prepend(button); };
-document.querySelectorAll('table.sortable').forEach(table => save(table.closest('.scroll').parentElement, 'CSV',
-  `${table.id}.csv`, () => { const cell = each => `"${(each.dataset.value ?? each.textContent).replaceAll('"', '""')}"`;
-    const rows = [...table.rows].filter(row => !row.hidden).map(row => [...row.cells].map(cell).join(','));
-    return new Blob([rows.join('\\n') + '\\n'], {type: 'text/csv'}); }));
-document.querySelectorAll('.figure > svg').forEach((drawn, i) => save(drawn.parentElement, 'PNG', `figure${i + 1}.png`,
-  () => new Promise(done => { const copy = drawn.cloneNode(true), box = drawn.viewBox.baseVal, image = new Image();
-    const canvas = Object.assign(document.createElement('canvas'), {width: 3 * box.width, height: 3 * box.height});
-    copy.setAttribute('width', canvas.width); copy.setAttribute('height', canvas.height);
-    image.onload = () => { const brush = canvas.getContext('2d'); brush.fillStyle = '#fff';
-      brush.fillRect(0, 0, canvas.width, canvas.height); brush.drawImage(image, 0, 0); canvas.toBlob(done); };
-    image.src = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(copy)], {type: 'image/svg+xml'}));
-  })));
-document.querySelectorAll('svg[data-points]').forEach(drawn => {
-  const points = JSON.parse(drawn.dataset.points), tip = document.createElement('div'), view = drawn.viewBox.baseVal;
-  tip.className = 'tip'; tip.hidden = true; drawn.parentElement.append(tip);
-  drawn.addEventListener('pointermove', event => {
-    const box = drawn.getBoundingClientRect(), scale = view.width / box.width;
-    const far = ([x, y]) => Math.hypot(x - (event.clientX - box.left) * scale, y - (event.clientY - box.top) * scale);
-    const near = points.reduce((best, one) => far(one) < far(best) ? one : best, points[0]);
-    tip.hidden = !near || far(near) > 30 * scale;
-    if (tip.hidden) return;
-    const place = drawn.parentElement.getBoundingClientRect();
-    tip.textContent = near[2]; tip.style.top = `${box.top - place.top + near[1] / scale + 10}px`;
-    tip.style.left = `${Math.min(box.left - place.left + near[0] / scale, place.width - tip.offsetWidth)}px`; });
-  drawn.addEventListener('pointerleave', () => { tip.hidden = true; });
-});
-document.querySelectorAll('input.filter, input.front').forEach(box =>
-  box.addEventListener('input', () => choose(box.dataset.table)));
-"""
 
 
 @dataclass(frozen=True)
@@ -158,16 +63,17 @@ def write_page(
     """Write the page: title, headline numbers, then the sections in their order; returns its path."""
     heads = "".join(f"<div class=card><b>{escape(c.value)}</b><small>{escape(c.meaning)}</small></div>" for c in cards)
     body = "".join(f"<section>{f'<h2>{escape(s.title)}</h2>' if s.title else ''}{s.html}</section>" for s in sections)
+    style, shared = (read_text(Path(__file__).with_name(f"page.{kind}")) for kind in ("css", "js"))
     with atomic_write(path) as stream:
         stream.write(
             f"<!doctype html><html lang=en><head><meta charset=utf-8>{POLICY}"
             '<meta name=viewport content="width=device-width, initial-scale=1"><link rel=icon href="data:,">'
-            f"<title>{escape(title)}</title><style>{STYLE}</style>"
+            f"<title>{escape(title)}</title><style>{style}</style>"
         )
         stream.write("</head><body>")
         stream.write(f"<h1>{escape(title)}</h1>{f'<p>{escape(lead)}</p>' if lead else ''}")
         stream.write(f"<div class=cards>{heads}</div>{body}")
-        stream.write(f"<script>{SCRIPT}{script}</script></body></html>")
+        stream.write(f"<script>{shared}{script}</script></body></html>")
     return Path(path)
 
 
@@ -195,8 +101,18 @@ def page(answer: Answer, path: str | Path, title: str = "") -> Path:
     ]
     assumed = assumptions([*answer.remarks, *answer.notes])
     return write_page(
-        path, title or type(answer).__name__, "", [], [Section("", heads + answer.picture_html()), *tables, *assumed]
+        path,
+        title or type(answer).__name__,
+        "",
+        [],
+        [Section("", heads + answer.picture_html()), *tables, *timeline_sections(answer), *assumed],
     )
+
+
+def timeline_sections(answer: Answer) -> list[Section]:
+    """What ran when, where the answer was simulated."""
+    drawn = timeline_html(answer.events())
+    return [Section("Timeline", drawn)] if drawn else []
 
 
 def picture_html(picture: Picture, name: str) -> str:

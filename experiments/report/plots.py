@@ -23,7 +23,7 @@ LONG_LABEL = 40
 """Letters of a label from which on the legend stands below the chart."""
 PER_ROW = 4
 """Charts of a picture beside each other."""
-MOST_TOLD = 200
+MOST_POINTED = 200
 """Values of a line that a page tells under the pointer."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
 
@@ -139,11 +139,11 @@ def svg(charts: Sequence[Picture], width: float = 6.4) -> str:
         figure = _figure(charts, 1, width)
         figure.savefig(stream, format="svg", metadata={"Date": None})
     text = stream.getvalue()
-    values = json.dumps([one for axes, chart in zip(figure.axes, charts, strict=True) for one in _told(axes, chart)])
+    values = json.dumps([one for axes, chart in zip(figure.axes, charts, strict=True) for one in _pointed(axes, chart)])
     return f'<svg data-points="{escape(values)}"{text[text.index("<svg") + 4 :]}'
 
 
-def _told(axes: Any, chart: Picture) -> list[tuple[float, float, str]]:
+def _pointed(axes: Any, chart: Picture) -> list[tuple[float, float, str]]:
     """Where each value of a chart stands in its picture, and its text; cells of a `Heat` say theirs already."""
     if isinstance(chart, Heat):
         return []
@@ -152,18 +152,18 @@ def _told(axes: Any, chart: Picture) -> list[tuple[float, float, str]]:
         unit = _unit(chart.x_title)
         for place, (label, low, high) in enumerate(zip(chart.labels, chart.low, chart.high, strict=True)):
             middle = chart.middle[place] if chart.middle else high
-            ends = f" [{told(low, unit)} .. {told(high, unit)}]" if chart.middle or low else ""
-            rows.append((middle, place, f"{label}: {told(middle, unit)}{ends}"))
+            ends = f" [{at_axis(low, unit)} .. {at_axis(high, unit)}]" if chart.middle or low else ""
+            rows.append((middle, place, f"{label}: {at_axis(middle, unit)}{ends}"))
     else:
         across, up = _unit(chart.x_title), _unit(chart.y_title)
         series: tuple[PlotLine | Marks, ...] = (*chart.lines, *chart.marks)
         for each in series:
-            step = max(1, len(each.x) // MOST_TOLD)
+            step = max(1, len(each.x) // MOST_POINTED)
             for place in range(0, len(each.x), step):
                 x, y, ends = each.x[place], each.y[place], ""
                 if isinstance(each, PlotLine) and each.low is not None and each.high is not None:
-                    ends = f" [{told(each.low[place], up)} .. {told(each.high[place], up)}]"
-                rows.append((x, y, f"{each.label}: {told(y, up)}{ends} at {told(x, across)}"))
+                    ends = f" [{at_axis(each.low[place], up)} .. {at_axis(each.high[place], up)}]"
+                rows.append((x, y, f"{each.label}: {at_axis(y, up)}{ends} at {at_axis(x, across)}"))
     scale, height = 72 / axes.figure.dpi, 72 * axes.figure.get_figheight()
     pixels = scale * axes.transData.transform([row[:2] for row in rows]) if rows else []
     places = [(round(float(x), 1), round(height - float(y), 1)) for x, y in pixels]
@@ -175,7 +175,7 @@ def _unit(title: str) -> str:
     return title.rpartition("[")[2].removesuffix("]") if title.endswith("]") else ""
 
 
-def told(value: float, unit: str) -> str:
+def at_axis(value: float, unit: str) -> str:
     """A value at an axis as text, in the unit of the axis."""
     return shown(value, unit) if unit in PREFIXED else f"{number_shown(float(value))} {unit}".strip()
 

@@ -32,7 +32,16 @@ from slipstick.experiments.jobs.simulate_job import PERCENTILES, Simulated, simu
 from slipstick.experiments.question.settings import Value, name_and_value
 from slipstick.experiments.question.unused_inputs import NOT_READ, AnswerNumbers, unused_of
 from slipstick.experiments.report.output import emit, show
-from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
+from slipstick.experiments.report.page import (
+    Card,
+    Section,
+    assumptions,
+    folded,
+    picture_html,
+    table_html,
+    timeline_sections,
+    write_page,
+)
 from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts
 from slipstick.experiments.report.progress import progress_bar
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -132,6 +141,7 @@ def write_job_page(
             "What each stage does, shares of its workers' time", table_html(share_rows(simulated), "shares", SHARES)
         ),
         *sections,
+        *timeline_sections(simulated),
         folded("The stages", table_html(stage_rows(simulated), "stages")),
         *assumptions(simulated.assumptions),
     ]
@@ -333,7 +343,8 @@ def print_simulated(request: JobRequest) -> None:
     unused = _unused(request, lambda one: _numbers(simulate(one, runs=request.runs, seed=request.seed)))
     heads = [*(one.text() for one in unused), *_bands(simulated)]
     if request.trace:
-        heads.append(f"trace of the first run: {simulated.write_trace(request.trace)}")
+        simulated.write_trace(request.trace)
+        heads.append(f"trace of the first run: {request.trace}")
     if request.report:
         heads.append(f"report: {_page(request, question, simulated)}")
     show(simulated, request.form, heads, {"not_used": [one.row() for one in unused]})

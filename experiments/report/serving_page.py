@@ -20,6 +20,7 @@ from slipstick.experiments.report.page import (
     picture_html,
     pictures_html,
     table_html,
+    timeline_sections,
     write_page,
 )
 from slipstick.experiments.report.plots import Chart, Marks, PlotLine, draw_charts
@@ -52,6 +53,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         Section("What bounds it", table_html(bounds, "bounds")),
+        *timeline_sections(answer),
         folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.headed, *lines(answer)))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
         *assumptions(answer.notes),

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from slipstick.common.columns import Column, for_people
+from slipstick.common.errors import InputError
 from slipstick.common.formatting import number_shown
 from slipstick.common.html_tables import html_table
+from slipstick.common.timeline import Event, write_timeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,6 +160,23 @@ class Answer:
     def picture_html(self) -> str:
         """What stands before the tables of a page, and in place of them in a notebook; "" where nothing does."""
         return ""
+
+    def events(self) -> Iterable[Event]:
+        """What ran when, where the answer was simulated; empty where nothing was."""
+        return ()
+
+    def write_trace(self, path: str | os.PathLike[str]) -> int:
+        """Write `events` as a Chrome trace (chrome://tracing, Perfetto), each lane a row; returns how many they are.
+
+        Raises
+        ------
+        InputError
+            Where the answer has no timeline, or one of more than a million events.
+        """
+        written = write_timeline(path, self.events())
+        if not written:
+            raise InputError(f"{path}: this answer has no timeline")
+        return written
 
     def __repr__(self) -> str:
         return "\n".join(self.headed) or object.__repr__(self)

@@ -297,6 +297,31 @@ def test_pages_of_estimates_and_what_ifs_have_sliders(page: Any, tmp_path: Path,
     assert page.errors == []
 
 
+def test_a_timeline_zooms_and_says_what_ran(page: Any, tmp_path: Path) -> None:
+    """The stretches of a page are those of the answer; the wheel shows a part, a double click the whole."""
+    asked = question("gpt2", "h100-sxm", "roofline-dispatch")
+    page.size(1100, 900)
+    page.open(write_answers([asked], tmp_path / "page.html"))
+    drawn = json.loads(page.evaluate("document.querySelector('.timeline').dataset.timeline"))
+    events = asked.answer().trace
+    assert [(start, end) for _, start, end, *_ in drawn["events"]] == [(one.start, one.end) for one in events]
+    page.evaluate("document.querySelector('.timeline').scrollIntoView()")
+    canvas = "document.querySelector('.timeline canvas')"
+    whole = page.evaluate(f"{canvas}.toDataURL()")
+    page.evaluate(f"{canvas}.dispatchEvent(new WheelEvent('wheel', {{deltaY: -1, cancelable: true}}))")
+    assert page.evaluate(f"{canvas}.toDataURL()") != whole
+    page.evaluate(f"{canvas}.dispatchEvent(new MouseEvent('dblclick'))")
+    assert page.evaluate(f"{canvas}.toDataURL()") == whole
+    x, y = page.evaluate(
+        f"(() => {{ const box = {canvas}.getBoundingClientRect(); return [box.x + box.width / 2, box.y + 10]; }})()"
+    )
+    page.move(x, y)
+    page.until("!document.querySelector('.timeline .tip').hidden")
+    said = page.evaluate("document.querySelector('.timeline .tip').textContent")
+    assert said.partition(":")[0] in {one.name for one in events}
+    assert page.errors == []
+
+
 @pytest.mark.timed
 def test_a_page_of_a_hundred_thousand_points_is_light(page: Any, tmp_path: Path) -> None:
     asked = _question("gnmt")

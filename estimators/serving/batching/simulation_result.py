@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from slipstick.common.answer import Answer
 from slipstick.common.formatting import count_shown, shown
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event, write_timeline
+from slipstick.common.timeline import Event
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.workloads.runs.requests import Request
 
@@ -201,18 +200,9 @@ class SimulationResult(Answer):
             }
         )
 
-    def write_trace(self, path: str | os.PathLike[str]) -> int:
-        """A Chrome trace of the steps (stretches of equal ones together); returns how many events it has.
-
-        Raises InputError where they are more than a million.
-        """
-
-        def events() -> Iterator[Event]:
-            for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
-                kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
-                facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
-                yield Event(
-                    f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts
-                )
-
-        return write_timeline(path, events())
+    def events(self) -> Iterator[Event]:
+        """The steps of each replica, stretches of equal ones together."""
+        for replica, start, end, steps, decodes, prompt in self.stretches.tolist():
+            kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
+            facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
+            yield Event(f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts)
