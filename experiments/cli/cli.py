@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from traceback import extract_tb
 from typing import Annotated, Any
 
@@ -84,14 +86,14 @@ def run(arguments: list[str] | None = None, command: Any = None) -> int:
     traced = TRACEBACK in words
     words = [word for word in words if word != TRACEBACK]
     if any("\0" in word for word in words):
-        print("slipstick: a NUL byte stands among the arguments", file=sys.stderr)
+        _say("a NUL byte stands among the arguments")
         return 2
     try:
         return _run(words, command)
     except Exception as error:
         if traced:
             raise
-        print(f"slipstick: {_one_line(_defect(words, error))}", file=sys.stderr)
+        _say(_defect(words, error))
         return 3
 
 
@@ -127,7 +129,7 @@ def _run(arguments: list[str], command: Any = None) -> int:
             return _run([*arguments, "--help"], command)
         if message.startswith(("Missing option", "Missing argument")):
             message = missing(error, words) or message
-        print(f"slipstick: {_one_line(message)}", file=sys.stderr)
+        _say(message)
         return 2
     except ValueError as error:
         from slipstick.common.errors import InputError
@@ -136,7 +138,7 @@ def _run(arguments: list[str], command: Any = None) -> int:
             raise
         from slipstick.workloads.importers.formats.registry import of_another_verb
 
-        print(f"slipstick: {_one_line(error.typed)}{of_another_verb(arguments, error.typed)}", file=sys.stderr)
+        _say(error.typed, of_another_verb(arguments, error.typed))
         return 2
     except ModuleNotFoundError as error:
         from slipstick.common.optional_packages import EXTRAS, package_error
@@ -144,14 +146,14 @@ def _run(arguments: list[str], command: Any = None) -> int:
         name = (error.name or "").partition(".")[0]
         if name not in EXTRAS:
             raise
-        print(f"slipstick: {package_error(name)}", file=sys.stderr)
+        _say(str(package_error(name)))
         return 2
     except BrokenPipeError:
         sys.stderr.close()
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print(f"slipstick: {_one_line(f'{where}{error.strerror or error}')}", file=sys.stderr)
+        _say(f"{where}{error.strerror or error}")
         return 2
     if code == INTERRUPTED:  # what typer makes of Ctrl-C
         return _interrupted()
@@ -159,7 +161,7 @@ def _run(arguments: list[str], command: Any = None) -> int:
 
 
 def _interrupted() -> int:
-    print("slipstick: interrupted", file=sys.stderr)
+    _say("interrupted")
     return INTERRUPTED
 
 
@@ -184,15 +186,19 @@ def _one_line_each(usual: Callable[..., None]) -> Callable[..., None]:
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            print(f"slipstick: warning: {_one_line(str(message))}", file=sys.stderr)
+            _say(f"warning: {message}")
         elif not issubclass(category, RuntimeWarning):
             usual(message, category, *rest, **more)
 
     return show
 
 
-def _one_line(text: str) -> str:
+def _say(text: str, more: str = "") -> None:
+    """A line on stderr, cut at `LONGEST_LINE` characters before what stands behind it; a terminal wraps it."""
     from slipstick.common.formatting import visible
 
     line = visible(" ".join(text[:LONGEST_LINE].split()))
-    return f"{line} ..." if len(text) > LONGEST_LINE else line
+    line = f"slipstick: {line} ...{more}" if len(text) > LONGEST_LINE else f"slipstick: {line}{more}"
+    if sys.stderr.isatty():
+        line = fill(line, get_terminal_size().columns, subsequent_indent="  ", break_on_hyphens=False)
+    print(line, file=sys.stderr)

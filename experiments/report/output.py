@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 
 GAP = "  "
+MARKED = {
+    r"(?<!not )\btrust(?=: within)": "green",
+    r"\bwide(?=: within)": "yellow",
+    r"\bdo not trust(?=: within)": "bold red",
+    r"^ *(beware|given|refused|hint)(?=:)": "yellow",
+}
+"""How sure an answer is, and what warns, as a terminal shows them."""
 LONG = 20
 """Characters that a text keeps where a table is too wide for the terminal; shorter ones are not broken."""
 STYLED_BY = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
@@ -201,8 +208,12 @@ def emit_line(text: str, style: str = "") -> None:
     if piped_line(lines, width):
         return
     from rich.console import Console
+    from rich.text import Text
 
-    Console(width=width, highlight=False, emoji=False).print(lines, markup=False, style=style)
+    marked = Text(lines, style)
+    for pattern, look in MARKED.items():
+        marked.highlight_regex(pattern, look)
+    Console(width=width, highlight=False, emoji=False).print(marked)
 
 
 def _table(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str], digits: int) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
 from slipstick.common.columns import in_seconds
@@ -75,3 +81,31 @@ def test_brackets_of_values_are_shown(capsys: Captured) -> None:
     text = capsys.readouterr().out
     assert "in all rows: name [red]x" in text
     assert "mine:boom: no answer" in text  # and no picture of a fire
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal is made of a pair of pseudo-terminals")
+def test_a_terminal_sees_verdicts_coloured_and_errors_wrapped() -> None:
+    """The word for how sure is styled; no line of an error is longer than the terminal."""
+    import pty
+
+    def seen(*words: str) -> str:
+        leader, follower = pty.openpty()
+        environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"}
+        done = subprocess.Popen(
+            [sys.executable, "-c", "import slipstick, sys; sys.exit(slipstick.main(sys.argv[1:]))", *words],
+            stdout=follower, stderr=follower, env=environment,
+        )  # fmt: skip
+        os.close(follower)
+        text = b""
+        with contextlib.suppress(OSError):  # the leader's end, where the last follower is closed
+            while part := os.read(leader, 65536):
+                text += part
+        done.wait()
+        os.close(leader)
+        return text.decode()
+
+    shown = seen("estimate", "gpt2", "--on", "H100", "--verbose")
+    assert re.search(r"\x1b\[[\d;]*3[123]m(trust|wide|do not trust)\x1b", shown)
+    refused = seen("estimate", "gpt2", "--on", "H1009")
+    lines = refused.replace("\r", "").strip().split("\n")
+    assert len(lines) > 1 and max(map(len, lines)) <= 80 and lines[1].startswith("  ")
