@@ -10,6 +10,7 @@ import typer
 from slipstick.experiments.cli.vocabulary import (
     CacheDtype,
     Format,
+    GridIntensity,
     HostPower,
     InputTokens,
     OutputTokens,
@@ -92,6 +93,7 @@ def register(app: typer.Typer) -> None:
         rows: Annotated[int, option("rows", "layouts", min=1, max=64)] = 8,
         host_power: HostPower = None,
         pue: Pue = 1.0,
+        grid_intensity: GridIntensity = 0.0,
         set: Set = None,
         trainer: Annotated[str, option("trainer")] = "",
         measured: Annotated[
@@ -122,7 +124,7 @@ def register(app: typer.Typer) -> None:
         steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
         changes = machine_changes(set or [])
         at = machine(on).using(changes)
-        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue, grid_intensity)
         whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()
         trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
         result = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)

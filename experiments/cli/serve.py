@@ -11,6 +11,7 @@ import typer
 from slipstick.experiments.cli.vocabulary import (
     CacheDtype,
     Format,
+    GridIntensity,
     HostPower,
     InputTokens,
     OutputTokens,
@@ -77,6 +78,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         host_power: HostPower = None,
         pue: Pue = 1.0,
+        grid_intensity: GridIntensity = 0.0,
         seed: Seed = 0,
         out: Annotated[str | None, option("out", "every request, FILE.parquet or FILE.csv")] = None,
         timeline: Annotated[str | None, option("timeline")] = None,
@@ -138,11 +140,17 @@ def register(app: typer.Typer) -> None:
                 rows = column_rows(result.columns, result.notes)
                 emit(rows, format, remarks=doubts, provenance=rests, depends=result.depends)
             return
-        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue)
+        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue, grid_intensity)
         answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
         answer = replace(examined_serving(answer, wanted, load), facility=facility)
         notes = [*warnings_of(answer), *remarks_of(answer.conditions)]
-        show(answer, format, lines(answer), {"meter_W": answer.meter}, notes)
+        show(
+            answer,
+            format,
+            lines(answer),
+            {"meter_W": answer.meter, "carbon_kg_per_h": answer.facility.carbon(answer.meter)},
+            notes,
+        )
         if out:
             answer.write_requests(out)
         if timeline:

@@ -99,6 +99,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "time": "time of a run",
             "host_power": "power of the host for each device",
             "pue": "power of the building over that of its computers",
+            "grid_intensity": "CO2-equivalent of the grid, grams a kWh: JSON has carbon_kg_per_h",
             "target": "ratio to today's time that a change should reach",
             "objective": "Pareto front over time, energy, cost, NAME=FORMULA of columns and the machine's numbers, or "
             "NAME=FILE.py:FUNCTION of machine, workload and answer (run)",
@@ -244,6 +245,7 @@ Number = Annotated[list[str] | None, typer.Option(hidden=True)]
 Level = Annotated[float, option("level", min=0.01, max=0.999)]
 HostPower = Annotated[str | None, option("host_power", "300W")]
 Pue = Annotated[float, option("pue")]
+GridIntensity = Annotated[float, option("grid_intensity")]
 InputTokens = Annotated[int, option("input_tokens", min=1)]
 OutputTokens = Annotated[int, option("output_tokens", min=1)]
 StepTokens = Annotated[int, option("max_batched_tokens", min=1)]

@@ -20,7 +20,7 @@ ALONE: Mapping[str, tuple[object, ...]] = {
     "cache_dtype": ("auto", "fp16"),
 }
 """Values of other options that mean one user on one device, its lengths as given, as that answer has it."""
-UNVARIED = ("limit", "host_power", "pue", "out", "timeline", "report")
+UNVARIED = ("limit", "host_power", "pue", "grid_intensity", "out", "timeline", "report")
 """What a comparison of servers does not read."""
 
 

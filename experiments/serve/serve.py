@@ -63,6 +63,7 @@ class ServeWords(TypedDict, total=False):
     measured: str | None
     host_power: float
     pue: float
+    grid_intensity: float
     seed: int
 
 
@@ -124,6 +125,7 @@ def serve(
     measured: str | None = None,
     host_power: float = 0.0,
     pue: float = 1.0,
+    grid_intensity: float = 0.0,
     seed: int = 0,
 ) -> Serving | Local | WhatIf:
     """A language model's server, simulated request by request; one user's machine where llama.cpp serves them.
@@ -167,6 +169,8 @@ def serve(
         A measurement of your own, as `slipstick serve --measured` takes it.
     host_power, pue
         Watts of the host for each device, and the power of the building over that of its computers.
+    grid_intensity
+        Grams of CO2-equivalent that the grid emits for a kilowatt-hour.
 
     Raises
     ------
@@ -210,7 +214,7 @@ def serve(
     if vary:
         return compared(wanted.question(load, vary))
     answer = examined_serving(_serve(wanted.deployment(), load, limit), wanted, load)
-    return replace(answer, facility=Facility(host_power, pue))
+    return replace(answer, facility=Facility(host_power, pue, grid_intensity))
 
 
 @checked

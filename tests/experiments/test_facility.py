@@ -24,6 +24,15 @@ def test_hosts_and_buildings_stand_apart() -> None:
         Facility(host=-1.0)
 
 
+def test_carbon_is_energy_at_the_meter_times_the_grid() -> None:
+    """A kilowatt for an hour at 400 g/kWh is 400 g."""
+    assert Facility(grid=400.0).carbon(1000.0) == pytest.approx(0.4)
+    assert Facility().carbon(1000.0) is None and Facility(grid=400.0).carbon(None) is None
+    assert "0.48 kg CO2e an hour at 400 g/kWh" in Facility(pue=1.2, grid=400.0).text(1000.0, 1)
+    with pytest.raises(InputError, match="grid intensity = -1 g/kWh"):
+        Facility(grid=-1.0)
+
+
 def test_a_price_has_its_date() -> None:
     assert price_text(machine("a10g"), date(2024, 12, 31)).endswith("2024-06)")
     assert ", 7 months ago: prices change" in price_text(machine("a10g"), date(2025, 1, 1))
@@ -33,9 +42,10 @@ def test_a_price_has_its_date() -> None:
 
 def test_a_server_at_the_meter(capsys: pytest.CaptureFixture[str]) -> None:
     words = "serve llama-3.1-8b --on h100-sxm --concurrency 2 --output-tokens 8"
-    words += " --num-requests 4 --host-power 300W --pue 1.2"
+    words += " --num-requests 4 --host-power 300W --pue 1.2 --grid-intensity 380"
     assert run([*words.split(), "--format", "json"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)
     assert answer["meter_W"] == pytest.approx((answer["power_W"] + 300) * 1.2)
+    assert answer["carbon_kg_per_h"] == pytest.approx(answer["meter_W"] * 380 / 1e6)
     assert run(words.split()) == 0
     assert "at the meter: " in capsys.readouterr().out

@@ -223,7 +223,15 @@ def test_errors_in_python_speak_of_arguments(function: str, words: dict[str, obj
 
 
 def test_serve_takes_what_the_command_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    more = {"tp": 2, "num_requests": 20, "max_num_seqs": 8, "length_range": 0.0, "host_power": 300.0, "pue": 1.2}
+    more = {
+        "tp": 2,
+        "num_requests": 20,
+        "max_num_seqs": 8,
+        "length_range": 0.0,
+        "host_power": 300.0,
+        "pue": 1.2,
+        "grid_intensity": 380.0,
+    }
     words = [text for name, value in more.items() for text in (f"--{name.replace('_', '-')}", str(value))]
     typed = printed(["serve", "llama-3.1-8b", "--on", "h100-sxm", "--concurrency", "4", *words], capsys)
     answer = ss.serve("llama-3.1-8b", "h100-sxm", concurrency=4, **more)  # type: ignore[call-overload]

@@ -57,6 +57,7 @@ def plan_training(
     settings: Mapping[str, str | float] | Sequence[str] = (),
     host_power: float = 0.0,
     pue: float = 1.0,
+    grid_intensity: float = 0.0,
 ) -> TrainingPlan:
     """The fastest layouts of training on at most `devices` devices.
 
@@ -85,6 +86,8 @@ def plan_training(
         Numbers of the machine that are not the default ({"machine.clock": "1.2 GHz"}).
     host_power, pue
         Watts of the host for each device, and the power of the building over that of its computers.
+    grid_intensity
+        Grams of CO2-equivalent that the grid emits for a kilowatt-hour.
 
     Raises
     ------
@@ -104,4 +107,4 @@ def plan_training(
     trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
     run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
     plan = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)
-    return replace(plan, facility=Facility(host_power, pue), price=price_text(at), run=run)
+    return replace(plan, facility=Facility(host_power, pue, grid_intensity), price=price_text(at), run=run)

@@ -148,7 +148,7 @@ class TrainingPlan(Answer):
         row = row_of(step)
         ends = {"": row["step_s"], "low_": row["low_s"], "high_": row["high_s"]}
         meter = self.facility.watts(row["power_W"], step.layout.devices) if self._metered(row) else None
-        return {**row, "meter_W": meter, **self.run.row(step, ends)}
+        return {**row, "meter_W": meter, "carbon_kg_per_h": self.facility.carbon(meter), **self.run.row(step, ends)}
 
     def _metered(self, row: Mapping[str, Any]) -> bool:
         return bool(self.facility.counted) and row["power_W"] is not None
