@@ -20,12 +20,13 @@ def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
     """The chart, of operations with arithmetic and traffic; None where the workload has none, or no rate is stated.
 
     Lines are the ceilings of the engines and data types that the operations use over the bandwidth of main memory
-    (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009). A point is an operation: flop/byte of its compulsory
-    traffic, flop/s of the answer, an area by its share of the time. Points above a line are served by caches.
+    (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009). A point is an operation, or several alike: flop/byte of
+    its compulsory traffic, flop/s of the answer, an area by its share of the time. Points above a line are served by
+    caches.
     """
     parts = {part.name: part for part in answer.parts}
     rates: set[tuple[str, str]] = set()
-    points: dict[str, list[tuple[float, float, float]]] = {}
+    points: dict[str, dict[tuple[float, float], float]] = {}
     for op in question.workload.bound():
         flop, moved, part = op.cost.flop, op.cost.bytes_moved, parts.get(op.name)
         if not (flop and moved and part and part.time):
@@ -37,11 +38,12 @@ def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
                     rates.add(serving_rate(question.machine, unit, dtype))
                 except InputError:  # its rate is not stated: no ceiling
                     continue
-        points.setdefault(op.kind, []).append((flop / moved, flop / part.time, part.time * part.times / answer.time))
+        place, alike = (flop / moved, flop / part.time), points.setdefault(op.kind, {})
+        alike[place] = alike.get(place, 0.0) + part.time * part.times / answer.time
     if not (points and rates):
         return None
-    by_share = sorted(points, key=lambda kind: -sum(share for *_, share in points[kind]))[:MOST_KINDS]
-    intensities = [x for rows in points.values() for x, *_ in rows]
+    by_share = sorted(points, key=lambda kind: -sum(points[kind].values()))[:MOST_KINDS]
+    intensities = [x for places in points.values() for x, _ in places]
     x = np.geomspace(min(intensities) / 2, max(intensities) * 2, 100)
     bandwidth = question.machine.bandwidth(question.machine.main_memory)
     lines = []
@@ -51,10 +53,10 @@ def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
     marks = [
         Marks(
             kind,
-            [point[0] for point in points[kind]],
-            [point[1] for point in points[kind]],
+            [x for x, _ in points[kind]],
+            [y for _, y in points[kind]],
             len(lines) + place,
-            areas=[20 + LARGEST * point[2] for point in points[kind]],
+            areas=[20 + LARGEST * share for share in points[kind].values()],
         )
         for place, kind in enumerate(by_share)
     ]
