@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
@@ -200,7 +200,10 @@ def _problem(problem: ErrorDetails, model: type[Any]) -> str:
         known = sorted(parent.model_fields) if len(place) == 1 else []
         return f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
     if problem["type"] == "missing":
-        return f"field {field!r} is missing"
+        named = getattr(model, "model_fields", {})
+        wanted = next((one.annotation for name, one in named.items() if field in (name, one.alias)), None)
+        only = get_args(wanted) if get_origin(wanted) is Literal else ()
+        return f"field {field!r} is missing" + (f" (want {only[0]!r})" if len(only) == 1 else "")
     message = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     if isinstance(problem["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
