@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import shown
-from slipstick.experiments.question.facts import facts
+from slipstick.common.formatting import share_shown, shown
+from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
@@ -59,9 +59,14 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
         sections.append(folded(f"Operations{place}, slowest first", table_html(slowest, f"operations{index}")))
     first, answer, known_facts = min(known, key=lambda entry: entry[1].time)
     cards = [
-        Card(shown(one[1].time, "s"), f"{one[0].machine.name}; 80 %: {summary.band_shown(one[1]) or 'not known'}")
+        Card(
+            shown(one[1].time, "s"),
+            f"{one[1].provenance} on {one[0].machine.name}; 80 % likely: {summary.band_shown(one[1]) or 'not known'}",
+        )
         for one in known
     ]
+    if len(known) == 1:
+        cards += bound_cards(known_facts)
     assumed = "\n".join(summary.assumptions(first, answer, verbose=True)).replace(f"\n{' ' * 10}", "; ").splitlines()
     dropped = [one.text() for one in answer.not_used]
     texts = "".join(
@@ -79,6 +84,16 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
     return write_page(
         path, title, "; ".join(machine_comparison.work_lines(known)), cards, [*sections, *assumptions(assumed)], script
     )
+
+
+def bound_cards(known: Facts) -> list[Card]:
+    """What bounds most of the time, with the shares, and whether the memory does; none of what nothing says."""
+    shares = ", ".join(f"{name} {share_shown(share)}" for name, share in known.bounds[:3])
+    cards = [Card(known.bounds[0][0], f"bounds most of the time: {shares}")] if known.bounds else []
+    if known.memory is not None:
+        need = known.memory
+        cards.append(Card(need.verdict, f"{shown(need.needed, 'B')} of {shown(need.there, 'B')} {need.level}"))
+    return cards
 
 
 def _picture(known: Sequence[machine_comparison.Answered]) -> Bars:

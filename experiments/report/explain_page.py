@@ -66,7 +66,7 @@ def write(
     sections += assumptions([*contradictions(question), *hints(question), *answer.notes])
     sections += source_sections(whatif, "sources")
     band = answer.interval()
-    sure = f"80 %: {ends_shown(*band)}" if band else "how sure is unknown"
+    sure = f"80 % likely: {ends_shown(*band)}" if band else "how sure is unknown"
     cards = [] if script else [Card(shown(answer.time, "s"), f"today's time; {sure}")]
     title = f"{question.workload.name} on {question.machine.name}"
     return write_page(path, f"Slide rule: {title}", "; ".join(answer.heads[1:]), cards, sections, script)

@@ -137,7 +137,7 @@ def svg(charts: Sequence[Picture], width: float = 6.4) -> str:
     stream = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slipstick", "font.family": "sans-serif"}):
         figure = _figure(charts, 1, width)
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+        figure.savefig(stream, format="svg", metadata={"Date": None}, transparent=True)
     text = stream.getvalue()
     values = json.dumps([one for axes, chart in zip(figure.axes, charts, strict=True) for one in _pointed(axes, chart)])
     return f'<svg data-points="{escape(values)}"{text[text.index("<svg") + 4 :]}'
@@ -222,7 +222,7 @@ def _draw_lines(axes: Any, chart: Chart) -> None:
         steps = {"drawstyle": "steps-post"} if line.steps else {}
         axes.plot(line.x, line.y, color=colour, label=line.label, linewidth=0.7 if line.thin else 1.8, **steps)
         if line.low is not None and line.high is not None:
-            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.16, linewidth=0)
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.22, linewidth=0)
     for mark in chart.marks:
         colour = COLOURS[mark.line % len(COLOURS)]
         dot = mark.shape == "dot"

@@ -31,8 +31,8 @@ from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.question.settings import number_of
 from slipstick.experiments.report.output import emit, show
-from slipstick.experiments.report.page import Card, Section, formula_html, table_html, write_page
-from slipstick.experiments.report.plots import Chart, Marks, PlotLine, Scale, svg
+from slipstick.experiments.report.page import Card, Section, formula_html, pictures_html, table_html, write_page
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine, Scale
 
 FARTHER = 2.0
 """How far the picture goes beyond the last target, so that one sees where the band leads."""
@@ -126,10 +126,11 @@ def write_extrapolation(
     sections, cards = [], []
     for index, (prediction, drawn, rows, lines) in enumerate(answers):
         place = f" of {prediction.series.name}" if len(answers) > 1 else ""
-        cards.append(Card(shown(prediction.value[-1], "s"), lines[0]))
+        last = shown(prediction.value[-1], "s")
+        cards.append(Card(last, lines[0].replace(f": {last} (80 %:", " (80 % likely:")))
         body = "".join(f"<p class=note>{escape(text)}</p>" for text in lines[1:])
-        pictures = "".join(f"<div>{svg([chart])}</div>" for chart in drawn)
-        sections.append(Section(f"Times and speed-up{place}", f"<div class=pictures>{pictures}</div>{body}"))
+        pictures = pictures_html(drawn, f"picture{index}-")
+        sections.append(Section(f"Times and speed-up{place}", pictures + body))
         sections.append(Section(f"Expected{place}", table_html(rows, f"rows{index}", prediction.declared)))
         assumed = "".join(f"<li>{escape(text)}</li>" for text in prediction.assumptions)
         formula = formula_html(prediction.main_law.formula(prediction.series.parameter, prediction.formula.source))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.columns import amount_shown, amounts_shown, shown_columns
-from slipstick.common.formatting import money_shown
+from slipstick.common.formatting import money_shown, share_shown
 from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.report.page import (
     Card,
@@ -41,18 +41,24 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     ]
     rate, low, high = answer.rate_band
     cards = [
-        Card(amount_shown(rate, "tokens/s"), f"output of all devices; 80 %: {amounts_shown(low, high, 'tokens/s')}")
+        Card(
+            amount_shown(rate, "tokens/s"),
+            f"output of {_devices(answer)}{_offered(answer)}; 80 % likely: {amounts_shown(low, high, 'tokens/s')}",
+        )
     ]
     for measure, name in (("tpot", "mean time of a further token"), ("ttft", "mean time to the first token")):
         if answer.served.quantiles(measure):
             value, low, high = answer.band(measure, "mean")
-            cards.append(Card(amount_shown(value, "s"), f"{name}; 80 %: {amounts_shown(low, high, 's')}"))
+            cards.append(Card(amount_shown(value, "s"), f"{name}; 80 % likely: {amounts_shown(low, high, 's')}"))
     figures = [one for one in shown_columns([answer.summary()]) if one.cells[0] is not None]
+    cards += [
+        Card(name, f"takes {share_shown(share)} of a decode step") for name, share in [*answer.bounds.items()][:1]
+    ]
     bounds = [{"a decode step goes to": name, "share": share} for name, share in answer.bounds.items()]
     sections = [
+        Section("What bounds it", table_html(bounds, "bounds")),
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
-        Section("What bounds it", table_html(bounds, "bounds")),
         *timeline_sections(answer),
         folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.headed, *lines(answer)))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
@@ -64,6 +70,17 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     picture = path.with_suffix(".png")
     draw_charts(charts, picture)
     return page, picture
+
+
+def _devices(answer: Serving) -> str:
+    count = answer.deployment.devices
+    return "one device" if count == 1 else f"all {count} devices"
+
+
+def _offered(answer: Serving) -> str:
+    """The output at a given rate of requests is no capacity."""
+    rate = answer.traffic.rate
+    return f" at the {rate:g} requests/s that are offered, not the most it could" if rate else ""
 
 
 def distribution(answer: Serving, measure: str, title: str) -> Chart:
@@ -93,8 +110,10 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     """Write the page of a plan and its front beside it as PNG; returns both paths."""
     path = Path(path)
     front = plan.front
-    priced = plan.best is not None and plan.in_dollars
-    pick = ("cheapest" if priced else "most tokens/s a device") + (" that keeps the limits" if plan.limits else "")
+    unpriced = ", ".join(name for name, text in plan.priced.items() if not text)
+    pick = ("cheapest" if plan.in_dollars else "most tokens/s a device") + (
+        " that keeps the limits" if plan.limits else ""
+    )
     names = sorted({row.machine for row in front})
     made = []
     for name in names:
@@ -112,14 +131,19 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     cards: list[Card] = []
     sure = " with 90 % probability" if plan.limits else ""
     if plan.best:
-        cards.insert(0, Card(plan.best.text(), f"the pick: {pick}{sure}{'' if priced else NO_PRICES}"))
+        cards.insert(
+            0,
+            Card(
+                plan.best.text(), f"the pick: {pick}{sure}{f'; no price of {unpriced} (--price)' if unpriced else ''}"
+            ),
+        )
         row = plan.best.row()
         of_device = amounts_shown(row["low"], row["high"], "tokens/s")
-        cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"a device; 80 %: {of_device}"))
-        cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "a user"))
+        cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"per device; 80 % likely: {of_device}"))
+        cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "per user"))
         cards.append(Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"))
         if plan.best.dollars is not None:
-            cards.append(Card(money_shown(plan.best.dollars), "a million tokens"))
+            cards.append(Card(money_shown(plan.best.dollars), "per million tokens"))
     sections = [
         Section(chart.title, picture_html(chart, "front")),
         Section("Layouts", table_html(layouts.rows, "layouts", layouts.columns)),
@@ -131,9 +155,6 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     picture = path.with_suffix(".png")
     draw_charts([chart], picture)
     return page, picture
-
-
-NO_PRICES = "; no prices are known (--price)"
 
 
 def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:

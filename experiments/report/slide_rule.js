@@ -146,7 +146,7 @@ const svgCurve = (place, x, y, low, high, here) => {
     return about.whole[place] && power !== 0 ? Math.max(1, Math.round(value)) : value; };
   const dials = () => about.today.map((_, place) => turned(place, Number(inputs[place].value)));
   const base = slipstick.time(about.today);
-  const percent = Math.round(about.level * 100) + ' %: ';
+  const percent = Math.round(about.level * 100) + ' % likely: ';
   const show = () => {
     const now = dials(), bound = {}, time = slipstick.run(now, bound), band = slipstick.band(now), ratio = time / base;
     slipstick.now = {time, ratio, band, bound, memory: slipstick.memory(now)};

@@ -329,9 +329,8 @@ def slider_html(names: Sequence[str], first: Sequence[str] = (), note: str = "")
     rest = "".join(_slider(name, names.index(name)) for name in folded)
     more = f"<details><summary>{len(folded)} more quantities</summary>{rest}</details>" if folded else ""
     return (
-        "<div class=cards><div class=card><b id=ratio></b><small>of today's time</small>"
-        "<div id=ratio-band class=note></div></div>"
-        "<div class=card><b id=time></b><small>time</small><div id=time-band class=note></div></div>"
+        "<div class=cards><div class=card><b id=time></b><small>time</small><div id=time-band class=note></div></div>"
+        "<div class=card><b id=ratio></b><small>of today's time</small><div id=ratio-band class=note></div></div>"
         "<div class=card><b id=bound></b><small>bounds most of the time</small>"
         "<div id=bound-shares class=note></div></div>"
         "<div class=card id=memory-card hidden><b id=memory></b><small>memory</small>"

@@ -16,8 +16,10 @@ from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.estimate import Estimate, Measurement
 from slipstick.experiments.explain.evaluator import value_of
 from slipstick.experiments.question.dtype_domain import contradictions, hints
+from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import FRONT, Objective, known_only
 from slipstick.experiments.question.space import Space
+from slipstick.experiments.report.answer_page import bound_cards
 from slipstick.experiments.report.page import (
     MAX_TABLE_ROWS,
     Card,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 MAX_WRITTEN_OPERATIONS = 60
 MAX_LINES = 5
+UNMOVED = 0.005
+"""Relative difference of all points below which what varies is said to change nothing."""
 MAX_LINE_POINTS = 2000
 SUMMARY_STRETCHES = 60
 
@@ -93,26 +97,32 @@ def cards(answer: WhatIf) -> list[Card]:
     point = frame.iloc[int(place)]
     setting = ", ".join(_setting(name, point[name]) for name in answer.space.names)
     low, high = (f"{end}_{'ratio' if timed else ratio}" for end in ("low", "high"))
-    band = f", {100 * answer.level:g} %: {ends_shown(point[low], point[high], '')}" if low in point else ""
+    band = f", {100 * answer.level:g} % likely: {ends_shown(point[low], point[high], '')}" if low in point else ""
     same = " of today's work" if len(frame) < len(answer.frame) else ""
     which = "fastest" if timed else f"{'most' if wanted.better == 'more' else 'least'} {wanted.name}"
     today = answer.today.interval(answer.level) if timed else wanted.band
     if today:
-        sure = f", {100 * answer.level:g} %: {ends_shown(*today, 's' if timed else wanted.unit)}"
+        sure = f", {100 * answer.level:g} % likely: {ends_shown(*today, 's' if timed else wanted.unit)}"
     else:
         sure = "; how sure is unknown" + (
             ": the estimator is not calibrated" if answer.today.interval() is None else ""
         )
+    estimated, bound = answer.today.provenance, bound_cards(facts(answer.question, answer.today))[:1]
     chosen = Card(
         f"{ratio_shown(point[ratio])} {'of today' if timed else 'x today'}",
         f"the {which} of {len(frame)} points{same}: {setting}{band}",
     )
-    if _varies_work_alone(answer) and timed:  # less work is no faster machine
+    if frame[ratio].max() < frame[ratio].min() * (1 + UNMOVED):
+        names = ", ".join(answer.space.names)
+        why = f"{bound[0].value} bounds today's time; " if bound else ""
+        chosen = Card("no change", f"{why}all {len(frame)} points{same} differ by less than 0.5 %: {names}{band}")
+    elif _varies_work_alone(answer) and timed:  # less work is no faster machine
         ends = f"{ratio_shown(frame.time_ratio.min())} to {ratio_shown(frame.time_ratio.max())} of today"
         chosen = Card(ends, f"over {len(frame)} sizes of the work: {', '.join(answer.space.names)}")
     return [
         chosen,
-        Card(_of_today(answer), f"today's {'time' if timed else wanted.meaning or wanted.name}{sure}"),
+        Card(_of_today(answer), f"today's {'time' if timed else wanted.meaning or wanted.name}, {estimated}{sure}"),
+        *bound,
     ]
 
 
