@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.formatting import ends_shown, shares_shown, shown
 from slipstick.common.records import FrozenDict
-from slipstick.common.writer import save_picture
 from slipstick.estimators.scaling.laws.families import NEGLIGIBLE
 from slipstick.estimators.scaling.laws.terms import Law
 from slipstick.estimators.scaling.series import Series
@@ -174,52 +171,6 @@ class Prediction(Answer):
             ],
             "assumptions": list(self.assumptions),
         }
-
-    def plot(self, axes: Any = None) -> Any:
-        """Log-log: data, law, band and change points; returns the matplotlib axes.
-
-        Parameters
-        ----------
-        axes
-            Where to draw; a new figure if None, which is written where a path (.png, .svg, .pdf) is given.
-
-        Raises
-        ------
-        InputError
-            Where the path ends otherwise.
-        """
-        if isinstance(axes, (str, os.PathLike)):
-            from matplotlib.figure import Figure
-
-            drawn = self.plot(Figure(figsize=(7, 4.5)).add_subplot())
-            save_picture(drawn.figure, Path(axes))
-            return drawn
-        if axes is None:
-            import matplotlib.pyplot as plt
-
-            axes = plt.figure(figsize=(7, 4.5)).add_subplot()
-        ends = (min(self.series.x[0], *self.x), max(self.series.x[-1], *self.x))
-        grid = np.geomspace(*ends, 200)
-        axes.plot(grid, self.law(grid), color="C0", label="law")
-        if self.low and self.high:
-            order = np.argsort(self.x)
-            ahead = [i for i in order if self.x[i] > self.series.x[-1]]
-            start = (self.series.x[-1], self.series.y[-1])
-            axes.fill_between(
-                [start[0], *(self.x[i] for i in ahead)],
-                [start[1], *(self.low[i] for i in ahead)],
-                [start[1], *(self.high[i] for i in ahead)],
-                alpha=0.25,
-                color="C0",
-                label=f"{self.level:.0%} band",
-            )
-        axes.plot(self.series.x, self.series.y, "o", color="black", label=f"measured ({self.series.statistic})")
-        axes.plot(self.x, self.value, "s", color="C1", label="predicted")
-        for i, knot in enumerate(self.main_law.change_points):
-            axes.axvline(knot, color="grey", linestyle=":", linewidth=1, label="" if i else "change point")
-        axes.set(xscale="log", yscale="log", xlabel=self.series.parameter, ylabel="time [s]", title=self.series.name)
-        axes.legend()
-        return axes
 
     @property
     def declared(self) -> tuple[Column, ...]:

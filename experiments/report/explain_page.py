@@ -40,7 +40,7 @@ def write(
     bars = Bars(
         "Each quantity halved and doubled",
         "time / today's time",
-        _labels([str(row["quantity"]) for row in tornado]),
+        short_labels([str(row["quantity"]) for row in tornado]),
         [min(pair) for pair in ends],
         [max(pair) for pair in ends],
     )
@@ -76,7 +76,7 @@ LONGEST_LABEL = 22
 """Characters of a bar's label: longer ones leave no room for the bars on a phone."""
 
 
-def _labels(names: Sequence[str]) -> list[str]:
+def short_labels(names: Sequence[str]) -> list[str]:
     """Names of quantities by their last words: as many as fit, more where two would be one."""
     short = []
     for name in names:

@@ -34,11 +34,7 @@ _MOST_POINTS = 600
 def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     """Write the page of one answer and its charts beside it as PNG; returns both paths."""
     path = Path(path)
-    charts = [
-        distribution(answer, "ttft", "Time to the first token"),
-        distribution(answer, "tpot", "Time of a further token"),
-        running(answer),
-    ]
+    charts = serving_charts(answer)
     rate, low, high = answer.rate_band
     cards = [
         Card(
@@ -83,6 +79,15 @@ def _offered(answer: Serving) -> str:
     return f" at the {rate:g} requests/s that are offered, not the most it could" if rate else ""
 
 
+def serving_charts(answer: Serving) -> list[Chart]:
+    """Times of the requests, and how many sequences decode."""
+    return [
+        distribution(answer, "ttft", "Time to the first token"),
+        distribution(answer, "tpot", "Time of a further token"),
+        running(answer),
+    ]
+
+
 def distribution(answer: Serving, measure: str, title: str) -> Chart:
     """Share of requests below each time, with the 80 % band."""
     series = []
@@ -106,14 +111,15 @@ def running(answer: Serving) -> Chart:
     return Chart("Sequences that decode (first replica)", "time [s]", "sequences", (line,))
 
 
-def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
-    """Write the page of a plan and its front beside it as PNG; returns both paths."""
-    path = Path(path)
+def _pick(plan: Plan) -> str:
+    """By what the pick was picked."""
+    pick = "cheapest" if plan.in_dollars else "most tokens/s a device"
+    return pick + (" that keeps the limits" if plan.limits else "")
+
+
+def front_chart(plan: Plan) -> Chart:
+    """Tokens/s a device over tokens/s a user, of each machine what nothing beats in both, and the pick."""
     front = plan.front
-    unpriced = ", ".join(name for name, text in plan.priced.items() if not text)
-    pick = ("cheapest" if plan.in_dollars else "most tokens/s a device") + (
-        " that keeps the limits" if plan.limits else ""
-    )
     names = sorted({row.machine for row in front})
     made = []
     for name in names:
@@ -124,9 +130,16 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     marks: tuple[Marks, ...] = ()
     if plan.best:
         place = np.array([plan.best.per_user]), np.array([plan.best.per_device])
-        marks = (Marks(f"the pick: {pick}", *place, 1),)
+        marks = (Marks(f"the pick: {_pick(plan)}", *place, 1),)
     axes = "tokens/s a user", "tokens/s a device"
-    chart = Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
+    return Chart("Front of each machine, 80 % band", *axes, tuple(made), marks, "log", "log")
+
+
+def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
+    """Write the page of a plan and its front beside it as PNG; returns both paths."""
+    path = Path(path)
+    chart, pick = front_chart(plan), _pick(plan)
+    unpriced = ", ".join(name for name, text in plan.priced.items() if not text)
     (layouts,) = plan.tables()
     cards: list[Card] = []
     sure = " with 90 % probability" if plan.limits else ""
@@ -150,7 +163,7 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         folded("Left out", table_html(_reasons(plan), "refused")),
         *assumptions(plan.remarks),
     ]
-    counted = f"{len(plan.candidates)} layouts and loads answered, {len(front)} that nothing beats in both rates"
+    counted = f"{len(plan.candidates)} layouts and loads answered, {len(plan.front)} that nothing beats in both rates"
     page = write_page(path, f"Plan: serving {plan.model}", f"{plan.text()}; {counted}", cards, sections)
     picture = path.with_suffix(".png")
     draw_charts([chart], picture)

@@ -115,7 +115,9 @@ def cards(answer: WhatIf) -> list[Card]:
     if frame[ratio].max() < frame[ratio].min() * (1 + UNMOVED):
         names = ", ".join(answer.space.names)
         why = f"{bound[0].value} bounds today's time; " if bound else ""
-        chosen = Card("no change", f"{why}all {len(frame)} points{same} differ by less than 0.5 %: {names}{band}")
+        chosen = Card(
+            "no change", f"{why}all {len(frame)} points{same} differ by less than {100 * UNMOVED:g} %: {names}{band}"
+        )
     elif _varies_work_alone(answer) and timed:  # less work is no faster machine
         ends = f"{ratio_shown(frame.time_ratio.min())} to {ratio_shown(frame.time_ratio.max())} of today"
         chosen = Card(ends, f"over {len(frame)} sizes of the work: {', '.join(answer.space.names)}")

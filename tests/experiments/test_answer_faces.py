@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import pytest
 import slipstick as ss
 from slipstick.common.answer import Answer
 from slipstick.common.errors import InputError
+from slipstick.estimators.scaling.prediction import Prediction
 from slipstick.estimators.scaling.series import Series
 from slipstick.estimators.scaling.surfaces.surface_answers import extrapolate_surface
 from slipstick.estimators.schedules.trace_replay import Replay
@@ -22,6 +22,7 @@ from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.explain.cheapest import cheapest_together
 from slipstick.experiments.methods.power.power_plan import power_plan
 from slipstick.experiments.report.page import page
+from slipstick.experiments.report.plots import Chart
 
 CLOCK = "machine.clock"
 
@@ -32,6 +33,10 @@ def estimate() -> Answer:
 
 def whatif() -> Answer:
     return ss.whatif("vector-sum", "v100-sxm", {CLOCK: ["1 GHz", "1.4 GHz"]}, estimator="roofline")
+
+
+def explanation() -> Answer:
+    return ss.explain("gemm", "v100-sxm", estimator="roofline")
 
 
 def together() -> Answer:
@@ -77,6 +82,7 @@ def limits() -> Answer:
 ANSWERS: list[Callable[[], Answer]] = [
     estimate,
     whatif,
+    explanation,
     together,
     prediction,
     surface,
@@ -103,25 +109,34 @@ def test_rows_table_notebook_and_page(make: Callable[[], Answer], tmp_path: Path
     assert 'src="http' not in written
 
 
-ANSWERS_DRAWN = [prediction]
+ANSWERS_DRAWN = [estimate, whatif, explanation, prediction, simulated, served, serving_plan]
 
 
 @pytest.mark.parametrize("make", ANSWERS_DRAWN, ids=lambda make: make.__name__)
-def test_what_draws_itself_writes_a_picture_by_name(make: Callable[[], Answer], tmp_path: Path) -> None:
-    answer: Any = make()
+def test_an_answer_is_drawn_to_a_file_by_its_name(make: Callable[[], Answer], tmp_path: Path) -> None:
+    answer = make()
     for name, start in (("a.png", b"\x89PNG"), ("b.svg", b"<?xml"), ("c.pdf", b"%PDF")):
         for path in (tmp_path / name, str(tmp_path / f"text-{name}")):
-            assert answer.plot(path).figure is not None
+            assert ss.charts.plot(answer, path)._repr_html_().startswith("<svg")
             assert Path(path).read_bytes().startswith(start)
     with pytest.raises(InputError, match="a.txt: want a picture that ends in .png, .svg, .pdf"):
-        answer.plot(tmp_path / "a.txt")
+        ss.charts.plot(answer, tmp_path / "a.txt")
 
 
-def test_no_other_record_draws_itself() -> None:
-    """Every class of answers with `plot` is held by the test above."""
-    kinds, left = {Answer}, [Answer]
-    while left:
-        for one in left.pop().__subclasses__():
-            kinds.add(one)
-            left.append(one)
-    assert {one for one in kinds if hasattr(one, "plot")} == {type(make()) for make in ANSWERS_DRAWN}
+def test_a_drawn_series_has_data_law_and_band() -> None:
+    """What stands in the picture is what the answer says."""
+    answer = prediction()
+    assert isinstance(answer, Prediction)
+    (chart,) = ss.charts.plot(answer).charts
+    assert isinstance(chart, Chart)
+    measured, expected = chart.marks
+    assert (tuple(measured.x), tuple(measured.y)) == (answer.series.x, answer.series.y)
+    assert (tuple(expected.x), tuple(expected.y)) == (answer.x, answer.value)
+    _, banded = chart.lines
+    assert banded.low is not None and banded.high is not None and answer.low and answer.high
+    assert (banded.low[0], banded.high[0]) == (answer.low[0], answer.high[0])
+
+
+def test_an_answer_without_a_picture_says_so() -> None:
+    with pytest.raises(InputError, match="has no picture"):
+        ss.charts.plot(limits())

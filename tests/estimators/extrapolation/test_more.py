@@ -78,18 +78,6 @@ def test_where_no_law_fits_no_target_is_surer_than_the_points_are_near() -> None
     assert verdict.word == "do not trust"
 
 
-def test_the_picture_has_data_law_and_band() -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    axes = extrapolate(Series.of(P, 1 + 10 / P, "threads"), [64, 128]).plot()
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert {"law", "measured (median)", "predicted", "80% band"} <= set(axes.get_legend_handles_labels()[1])
-    plt.close("all")
-
-
 def test_speedup_and_efficiency_are_those_of_amdahl() -> None:
     # Amdahl 1967: S(p) = 1 / (f + (1 - f) / p); the product S E peaks at p = (1 - f) / f
     f = 0.02
