@@ -55,8 +55,8 @@ def plot(answer: Answer, path: str | Path | None = None) -> Pictures:
     --------
     >>> import slipstick as ss
     >>> import pathlib, tempfile
-    >>> series = [(1, 100.0), (2, 52.0), (4, 28.0), (8, 16.0)]
-    >>> answer = ss.extrapolate(dict(series), to=[32])
+    >>> series = ss.Series.of([1, 2, 4, 8], [100.0, 52.0, 28.0, 16.0], parameter="threads")
+    >>> answer = ss.extrapolate(series, to=[32])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     drawn = ss.charts.plot(answer, f"{folder}/times.png")
     ...     pathlib.Path(folder, "times.png").stat().st_size > 1000

@@ -13,15 +13,49 @@ import pytest
 
 import slipstick as ss
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "what-if.ipynb"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _run(name: str) -> dict[str, Any]:
+    """The names that a notebook's cells leave behind."""
     names: dict[str, Any] = {}
-    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+    for cell in json.loads((DOCS / name).read_text())["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
+    return names
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_notebook_of_serving(tmp_path: Path) -> None:
+    """All that is asked for is answered, and the pick keeps what it must."""
+    names = _run("serving-notebook.ipynb")
+    assert 0 < names["served"].summary()["output_tokens_per_s"] <= 128
+    assert names["plan"].best.tpot <= 0.03 and (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_notebook_of_threads(tmp_path: Path) -> None:
+    """More threads are no slower and no faster than ideal; twice the bandwidth is no slower."""
+    names = _run("threads-notebook.ipynb")
+    assert 412 / 128 < names["answer"].value[1] < names["answer"].value[0] < 30.1
+    ratios = list(names["stencil"].frame.time_ratio)
+    assert ratios == sorted(ratios, reverse=True) and ratios[0] / ratios[-1] <= 4
+    assert (tmp_path / "threads.png").exists()
+
+
+def test_the_notebook_of_calibration() -> None:
+    """What was a fifth slower, within 2 %, is fitted so; the band of the size that was left out holds its time."""
+    names = _run("calibration-notebook.ipynb")
+    assert names["fitted"].values["operation.memory_efficiency"] == pytest.approx(1 / 1.2, rel=0.02)
+    low, high = names["answer"].interval()
+    assert low < 1.2 * names["roofline"].estimate(names["works"][-1], names["card"]).time < high
+
+
+def test_the_notebook(tmp_path: Path) -> None:
+    names = _run("what-if.ipynb")
     assert len(names["found"].frame) == 6
     assert names["found"].frame.time_ratio[2] == 1
     assert (tmp_path / "gnmt.svg").read_text().lstrip().startswith("<?xml")
