@@ -174,12 +174,11 @@ def advise(
 def score(
     granularity: Granularity = 1,
     store: Store = None,
-    fit: Annotated[list[str] | None, option("fit", "operation.overhead")] = None,
     format: Format = "table",
 ) -> None:
     """Composed against measured for every model measured as a whole, each left out of the calibration."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.methods.bricks.brick_composition import PARAMETERS, leave_one_model_out, summary
+    from slipstick.experiments.methods.bricks.brick_composition import leave_one_model_out, summary
     from slipstick.experiments.methods.bricks.brick_study import STORE
     from slipstick.experiments.report.output import emit
 
@@ -188,7 +187,7 @@ def score(
     for path in store or [STORE]:
         kept = BrickStore.existing(path)
         for measured in kept.measured():
-            scores = leave_one_model_out(measured, kept.models(granularity), fit or PARAMETERS)
+            scores = leave_one_model_out(measured, kept.models(granularity))
             figures = ", ".join(f"{key} {value:.4g}" for key, value in summary(scores).items())
             notes.append(f"{measured.machine.name}, {measured.software}, {measured.protocol}: {figures}")
             rows += [
