@@ -21,6 +21,8 @@ def register(app: typer.Typer) -> None:
             typer.Argument(help="iterations as .csv or .json, a Kineto trace with ProfilerStep, or (--on) a workload"),
         ],
         on: Annotated[str | None, option("on", "the workload LOG is simulated there")] = None,
+        workload: Annotated[str | None, option("workload", "with --against: what the log trains")] = None,
+        against: Annotated[str | None, option("against", "one: how steps of a log of --on change there")] = None,
         lengths: Annotated[Path | None, option("lengths", "a .csv with seq_len, for a log without or --on")] = None,
         estimator: Estimator = None,
         set: Annotated[list[str] | None, option("set", "with --on, workload.batch=64")] = None,
@@ -43,11 +45,18 @@ def register(app: typer.Typer) -> None:
         """Few iterations that stand for a training run, with weights: SeqPoint and its rivals."""
         from inspect import signature
 
+        import numpy as np
+
         from slipstick.common.errors import InputError
         from slipstick.common.readers import unknown_name
+        from slipstick.estimators.sampling.length_law import LEAST, LengthLaw
         from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
         from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
-        from slipstick.experiments.methods.iterations.iteration_logs_named import simulated_log, write_representatives
+        from slipstick.experiments.methods.iterations.iteration_logs_named import (
+            foretold_steps,
+            simulated_log,
+            write_representatives,
+        )
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.report.output import emit
         from slipstick.workloads.importers.iteration_logs import read_log
@@ -57,6 +66,9 @@ def register(app: typer.Typer) -> None:
             raise unknown_name("method of selection", method, list(METHODS))
         if on is not None and warm_up is not None:
             raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
+        if (workload is None) != (against is None) or (workload is not None and on is None):
+            raise InputError("--workload, --against and --on go together: what the log trains, where else, and where")
+        recorded, on = (on, None) if workload is not None else (None, on)
         way = warm_up or ("leave-out" if on is None else "keep")
         if way not in FIRST_ITERATIONS:
             raise unknown_name("way with --warm-up", way, list(FIRST_ITERATIONS))
@@ -77,6 +89,15 @@ def register(app: typer.Typer) -> None:
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
+        if on is None and iterations.proxy != "duration" and len(np.unique(iterations.lengths)) >= LEAST:
+            left_out.append(LengthLaw.of(iterations).text(iterations.proxy))
+        if workload is not None and recorded is not None and against is not None:
+            steps, here, there = foretold_steps(iterations, workload, recorded, against, estimator, set or [])
+            ratio = there / here
+            left_out.append(
+                f"on {against} a step takes {ratio[0]:.3g} x of that at {iterations.proxy} {steps[0]:g} and "
+                f"{ratio[-1]:.3g} x at {steps[-1]:g}: the ratio varies by {ratio.max() / ratio.min() - 1:.0%}"
+            )
         if target_log is not None:
             measured = read_log(target_log, None if lengths else parameter, column)
             if lengths is not None and measured.proxy == "duration":

@@ -10,6 +10,9 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.writer import write_json
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
+from slipstick.estimators.sampling.length_law import LengthLaw
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 
@@ -35,6 +38,29 @@ def simulated_log(
     times = np.asarray(compiled({"workload.seq_len": unique}))
     source = f"{query.workload.name} on {query.machine.name}, simulated"
     return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
+
+
+def foretold_steps(
+    log: Iterations,
+    workload_name: str,
+    machine_name: str,
+    other_name: str,
+    estimator_name: str | None = None,
+    settings: Sequence[str] = (),
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Distinct lengths of a log, seconds of its steps there, and as they would be on another machine, shape (lengths,).
+
+    The log's own law says what does not grow with the length (`LengthLaw.elsewhere`), the workload what the rest does.
+    Raises InputError where a name is unknown, or the log has fewer than three lengths.
+    """
+    law, lengths = LengthLaw.of(log), np.unique(log.lengths)
+    here, there = (
+        simulated_log(workload_name, name, lengths, estimator_name, settings).times
+        for name in (machine_name, other_name)
+    )
+    one, other = machine(machine_name), machine(other_name)
+    host = one.clock / other.clock if machine_kind(one) == machine_kind(other) == "cpu" else 1.0
+    return lengths, law.seconds(lengths), law.elsewhere(lengths, np.asarray(here), np.asarray(there), host)
 
 
 def write_representatives(
