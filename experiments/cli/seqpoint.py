@@ -53,8 +53,8 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
         from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
         from slipstick.experiments.methods.iterations.iteration_logs_named import (
-            foretold_steps,
             simulated_log,
+            steps_elsewhere,
             write_representatives,
         )
         from slipstick.experiments.question.settings import number_of
@@ -68,18 +68,18 @@ def register(app: typer.Typer) -> None:
             raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
         if (workload is None) != (against is None) or (workload is not None and on is None):
             raise InputError("--workload, --against and --on go together: what the log trains, where else, and where")
-        recorded, on = (on, None) if workload is not None else (None, on)
-        way = warm_up or ("leave-out" if on is None else "keep")
+        simulated = on if workload is None else None
+        way = warm_up or ("leave-out" if simulated is None else "keep")
         if way not in FIRST_ITERATIONS:
             raise unknown_name("way with --warm-up", way, list(FIRST_ITERATIONS))
         judge = FIRST_ITERATIONS[way]
-        if on is None:
+        if simulated is None:
             iterations = read_log(log, parameter, column, lengths=lengths)
         elif lengths is None:
             raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
             padded = read_lengths(lengths, parameter or "seq_len", "steps").values.astype("float64")
-            iterations = simulated_log(str(log), on, padded, estimator, set or [])
+            iterations = simulated_log(str(log), simulated, padded, estimator, set or [])
         limit = number_of("--error", error)
         offered = {"error": limit, "size": representatives, "seed": seed}
         taken = signature(METHODS[method]).parameters
@@ -89,10 +89,10 @@ def register(app: typer.Typer) -> None:
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
-        if on is None and iterations.proxy != "duration" and len(np.unique(iterations.lengths)) >= LEAST:
+        if simulated is None and iterations.proxy != "duration" and len(np.unique(iterations.lengths)) >= LEAST:
             left_out.append(LengthLaw.of(iterations).text(iterations.proxy))
-        if workload is not None and recorded is not None and against is not None:
-            steps, here, there = foretold_steps(iterations, workload, recorded, against, estimator, set or [])
+        if workload is not None and on is not None and against is not None:
+            steps, here, there = steps_elsewhere(iterations, workload, on, against, estimator, set or [])
             ratio = there / here
             left_out.append(
                 f"on {against} a step takes {ratio[0]:.3g} x of that at {iterations.proxy} {steps[0]:g} and "
@@ -122,9 +122,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.explain.operation_counters import selected_counters
             from slipstick.experiments.question.question import question
 
-            if on is None:
+            if simulated is None:
                 raise InputError("--counters needs --on MACHINE: a log of times has none")
-            query = question(str(log), on, estimator or "tiled-roofline", set or [])
+            query = question(str(log), simulated, estimator or "tiled-roofline", set or [])
             counted, means = selected_counters(query, chosen.lengths.tolist(), chosen.weights.tolist())
             rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
         summary = {

@@ -1,4 +1,4 @@
-"""The law of a step in its length: planted pieces are found again, and another machine's sensitivity is foretold."""
+"""The law of a step in its length: planted pieces are found again, and another machine's sensitivity is predicted."""
 
 import numpy as np
 import pytest
@@ -71,12 +71,12 @@ def test_what_does_not_grow_hangs_on_the_host_and_the_rest_on_the_machine() -> N
     np.testing.assert_allclose(there, 0.03 + 0.004 * lengths)
 
 
-def test_sensitivity_on_two_threads_is_foretold_from_one() -> None:
+def test_sensitivity_on_two_threads_is_predicted_from_one() -> None:
     """How much the ratio of the times varies over the lengths: within 15 % at three of four, 17 at all."""
     off = []
     for rows in THREADS.values():
         lengths, one, two, here, there = (np.array(row, dtype=float) for row in rows)
         law = LengthLaw.of(Iterations(lengths, one))
-        foretold = law.elsewhere(lengths, here, there) / law.seconds(lengths)
-        off.append(abs(np.ptp(np.log(foretold)) - np.ptp(np.log(two / one))))
+        predicted = law.elsewhere(lengths, here, there) / law.seconds(lengths)
+        off.append(abs(np.ptp(np.log(predicted)) - np.ptp(np.log(two / one))))
     assert sorted(off)[2] < np.log(1.15) and max(off) < np.log(1.2)

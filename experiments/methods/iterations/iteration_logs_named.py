@@ -40,7 +40,7 @@ def simulated_log(
     return Iterations(np.asarray(lengths, dtype=np.float64), times[place], source=source)
 
 
-def foretold_steps(
+def steps_elsewhere(
     log: Iterations,
     workload_name: str,
     machine_name: str,
