@@ -1,4 +1,4 @@
-"""slipstick bricks split|similarity|compose|advise|score|fusion|merge"""
+"""slipstick bricks split|similarity|compose|advise|score|merge"""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def register(app: typer.Typer) -> None:
     bricks.command("compose")(compose)
     bricks.command("advise")(advise)
     bricks.command("score")(score)
-    bricks.command("fusion")(fusion)
     bricks.command("merge")(merge)
 
 
@@ -205,22 +204,6 @@ def score(
                 for one in scores
             ]
     emit(rows, format, notes=notes, remarks=())
-
-
-def fusion(
-    store: Store = None,
-    format: Format = "table",
-) -> None:
-    """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""
-    from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.methods.bricks.brick_study import STORE
-    from slipstick.experiments.methods.bricks.fusion_error import fusion_rows
-    from slipstick.experiments.report.output import emit
-
-    rows = fusion_rows([BrickStore.existing(path) for path in store or [STORE]])
-    emit(
-        rows, format, notes=["ratios of warm times; measure bricks -g 1 -g 3 -g 5 measures what they need"], remarks=()
-    )
 
 
 def _not_known(rows: list[dict[str, Any]]) -> list[str]:
