@@ -45,16 +45,13 @@ def register(app: typer.Typer) -> None:
         """Few iterations that stand for a training run, with weights: SeqPoint and its rivals."""
         from inspect import signature
 
-        import numpy as np
-
         from slipstick.common.errors import InputError
         from slipstick.common.readers import unknown_name
-        from slipstick.estimators.sampling.length_law import LEAST, LengthLaw
         from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
         from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
         from slipstick.experiments.methods.iterations.iteration_logs_named import (
+            law_lines,
             simulated_log,
-            steps_elsewhere,
             write_representatives,
         )
         from slipstick.experiments.question.settings import number_of
@@ -64,11 +61,11 @@ def register(app: typer.Typer) -> None:
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
-        if on is not None and warm_up is not None:
-            raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
         if (workload is None) != (against is None) or (workload is not None and on is None):
             raise InputError("--workload, --against and --on go together: what the log trains, where else, and where")
         simulated = on if workload is None else None
+        if simulated is not None and warm_up is not None:
+            raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
         way = warm_up or ("leave-out" if simulated is None else "keep")
         if way not in FIRST_ITERATIONS:
             raise unknown_name("way with --warm-up", way, list(FIRST_ITERATIONS))
@@ -89,15 +86,8 @@ def register(app: typer.Typer) -> None:
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
-        if simulated is None and iterations.proxy != "duration" and len(np.unique(iterations.lengths)) >= LEAST:
-            left_out.append(LengthLaw.of(iterations).text(iterations.proxy))
-        if workload is not None and on is not None and against is not None:
-            steps, here, there = steps_elsewhere(iterations, workload, on, against, estimator, set or [])
-            ratio = there / here
-            left_out.append(
-                f"on {against} a step takes {ratio[0]:.3g} x of that at {iterations.proxy} {steps[0]:g} and "
-                f"{ratio[-1]:.3g} x at {steps[-1]:g}: the ratio varies by {ratio.max() / ratio.min() - 1:.0%}"
-            )
+        if simulated is None and (column is None or against is not None):
+            left_out += law_lines(iterations, workload, on, against, estimator, set or [])
         if target_log is not None:
             measured = read_log(target_log, None if lengths else parameter, column)
             if lengths is not None and measured.proxy == "duration":

@@ -10,7 +10,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.writer import write_json
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
-from slipstick.estimators.sampling.length_law import LengthLaw
+from slipstick.estimators.sampling.length_law import LEAST, LengthLaw
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
@@ -53,6 +53,8 @@ def steps_elsewhere(
     The log's own law says what does not grow with the length (`LengthLaw.elsewhere`), the workload what the rest does.
     Raises InputError where a name is unknown, or the log has fewer than three lengths.
     """
+    if log.proxy == "duration":
+        raise InputError("the log has no lengths, only durations: give them with --lengths")
     law, lengths = LengthLaw.of(log), np.unique(log.lengths)
     here, there = (
         simulated_log(workload_name, name, lengths, estimator_name, settings).times
@@ -61,6 +63,31 @@ def steps_elsewhere(
     one, other = machine(machine_name), machine(other_name)
     host = one.clock / other.clock if machine_kind(one) == machine_kind(other) == "cpu" else 1.0
     return lengths, law.seconds(lengths), law.elsewhere(lengths, np.asarray(here), np.asarray(there), host)
+
+
+def law_lines(
+    log: Iterations,
+    workload: str | None = None,
+    recorded_on: str | None = None,
+    against: str | None = None,
+    estimator_name: str | None = None,
+    settings: Sequence[str] = (),
+) -> list[str]:
+    """A log's law of a step in words, where it has lengths enough, and how its steps change on another machine.
+
+    Raises InputError as `steps_elsewhere`, where a workload and both machines are named.
+    """
+    lines = []
+    if log.proxy != "duration" and len(np.unique(log.lengths)) >= LEAST:
+        lines.append(LengthLaw.of(log).text(log.proxy))
+    if workload is not None and recorded_on is not None and against is not None:
+        steps, here, there = steps_elsewhere(log, workload, recorded_on, against, estimator_name, settings)
+        ratio = there / here
+        lines.append(
+            f"on {against} a step takes {ratio[0]:.3g} x of that at {log.proxy} {steps[0]:g} and {ratio[-1]:.3g} x at "
+            f"{steps[-1]:g}: the ratio varies by {ratio.max() / ratio.min() - 1:.0%}"
+        )
+    return lines
 
 
 def write_representatives(
