@@ -49,11 +49,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.readers import unknown_name
         from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
         from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
-        from slipstick.experiments.methods.iterations.iteration_logs_named import (
-            law_lines,
-            simulated_log,
-            write_representatives,
-        )
+        from slipstick.experiments.methods.iterations import iteration_logs_named as logs
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.report.output import emit
         from slipstick.workloads.importers.iteration_logs import read_log
@@ -61,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
-        if (workload is None) != (against is None) or (workload is not None and on is None):
+        if (workload is None) != (against is None) or (workload and on is None):
             raise InputError("--workload, --against and --on go together: what the log trains, where else, and where")
         simulated = on if workload is None else None
         if simulated is not None and warm_up is not None:
@@ -76,7 +72,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
             padded = read_lengths(lengths, parameter or "seq_len", "steps").values.astype("float64")
-            iterations = simulated_log(str(log), simulated, padded, estimator, set or [])
+            iterations = logs.simulated_log(str(log), simulated, padded, estimator, set or [])
         limit = number_of("--error", error)
         offered = {"error": limit, "size": representatives, "seed": seed}
         taken = signature(METHODS[method]).parameters
@@ -87,12 +83,9 @@ def register(app: typer.Typer) -> None:
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
         if simulated is None and (column is None or against is not None):
-            left_out += law_lines(iterations, workload, on, against, estimator, set or [])
+            left_out += logs.law_lines(iterations, workload, on, against, estimator, set or [])
         if target_log is not None:
-            measured = read_log(target_log, None if lengths else parameter, column)
-            if lengths is not None and measured.proxy == "duration":
-                measured = read_log(target_log, parameter, column, lengths=lengths)
-            other = judge(measured)
+            other = judge(logs.log_beside(target_log, parameter, column, lengths))
             values, where = values_from(chosen, iterations, other.steady)
             left_out += [f"{target_log.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)
@@ -137,7 +130,7 @@ def register(app: typer.Typer) -> None:
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
         if out is not None:
-            write_representatives(out, chosen, iterations.proxy, iterations.first)
+            logs.write_representatives(out, chosen, iterations.proxy, iterations.first)
         if plot is not None:
             from slipstick.experiments.report.selection_chart import draw_selection
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.length_law import LEAST, LengthLaw
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 
@@ -88,6 +90,14 @@ def law_lines(
             f"{steps[-1]:g}: the ratio varies by {ratio.max() / ratio.min() - 1:.0%}"
         )
     return lines
+
+
+def log_beside(path: Path, parameter: str | None, column: str | None, lengths: Path | None) -> Iterations:
+    """A log of the same run on another machine, by its own lengths, or by those of the first where it has none."""
+    measured = read_log(path, None if lengths else parameter, column)
+    if lengths is not None and measured.proxy == "duration":
+        measured = read_log(path, parameter, column, lengths=lengths)
+    return measured
 
 
 def write_representatives(
