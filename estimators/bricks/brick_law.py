@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.fitting.scores import weighted_quantile
 
+NAME = "bricks"
+"""Of the fitted file, and of its refit."""
 FAILED = 10.0
 """A sequence so many times faster than the rest of its network, by other machines' times, did not run to its end."""
 LEAST = 0.3
@@ -151,21 +156,47 @@ def _slopes(seconds: FloatArray, counts: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class WholeLaw:
-    """A network's time over that of its composed sequences: column "composed", seconds.
+    """A network's time from its sequences: start + whole x (warm + share x extra).
 
+    Columns: `warm`, seconds of its sequences, each run again at once; `extra`, by how much each takes longer after
+    others ran (weights and the framework's code have left the caches), 0 where that was not timed.
     Expected widths are those that a family of machines and an instance of a family may have before any row is seen: a
-    few per cent each. What is a network's own is carried apart (`carried`), since few networks have any and those much.
+    few per cent each; a network finds more or less of its code in the cache than others do. What machines agree on of
+    a network is carried apart (`carried`), since few networks have any and those much.
     """
 
     name: ClassVar[str] = "whole-over-bricks"
     parameters: tuple[ParameterPrior, ...] = (
         ParameterPrior(
             "whole", "1", "time of a network over that of its sequences", 1.0, 0.03, 0.2, 5.0, "whole",
-            ("family", "instance"),
+            ("family", "instance", "network"),
         ),
+        ParameterPrior(
+            "share", "1", "of the way from warm to cold inside a network", 0.7, 0.4, 0.02, 5.0, "share",
+            ("host", "caches"),
+        ),
+        ParameterPrior("start", "s", "of a call, beyond its sequences", 3e-5, 1.0, 1e-7, 0.01, "start", ("host",)),
     )  # fmt: skip
-    levels: tuple[Grouping, ...] = (Grouping("family", 0.03), Grouping("instance", 0.03))
+    levels: tuple[Grouping, ...] = (
+        Grouping("family", 0.03),
+        Grouping("instance", 0.03),
+        Grouping("network", 0.03),
+        Grouping("host", 0.3),
+        Grouping("caches", 0.5),
+    )
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each network."""
-        return np.asarray(parameters["whole"] * columns["composed"])
+        sequences = columns["warm"] + parameters["share"] * columns["extra"]
+        return np.asarray(parameters["start"] + parameters["whole"] * sequences)
+
+
+@cache
+def shipped() -> LawFit:
+    """The law fitted to what ships (`slipstick validate --refit bricks`)."""
+    return load_fitted(NAME).fit(WholeLaw.name)
+
+
+def extra_seconds() -> float:
+    """By how much a sequence of what ships takes longer after others ran than again at once, at the median [s]."""
+    return float(load_fitted(NAME).facts["extra_seconds"])

@@ -58,7 +58,7 @@ def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, lin
     if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
     elements = capacity / kernel.element_bytes
-    if len(kernel.arrays) * prod(shape) < elements:
+    if len(kernel.arrays) * prod(shape) <= elements:
         return LineTraffic(0, 0)
     stores = len(kernel.writes)
     distances = reuse_distances(kernel, shape)

@@ -65,7 +65,7 @@ class MeasuredTimes(CheckedParameters, OfOneMachine):
     overhead: Annotated[float, Parameter("s", "of the framework for each operation in a model", -1e-3, 1.0)] = 0.0
     warm: FrozenDict[float] = FrozenDict()
     hint: str = ""
-    warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", 0.0, 1.0)] = 0.0
+    warmth: Annotated[float, Parameter("1", "share of the way from cold to warm inside a model", -4.0, 1.0)] = 0.0
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
         """Seconds of one execution of each operation, shape (operations,).

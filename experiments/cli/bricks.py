@@ -1,4 +1,4 @@
-"""slipstick bricks split|similarity|compose|advise|score|fusion|merge"""
+"""slipstick bricks split|similarity|compose|advise|score|merge"""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def register(app: typer.Typer) -> None:
     bricks.command("compose")(compose)
     bricks.command("advise")(advise)
     bricks.command("score")(score)
-    bricks.command("fusion")(fusion)
     bricks.command("merge")(merge)
 
 
@@ -174,12 +173,11 @@ def advise(
 def score(
     granularity: Granularity = 1,
     store: Store = None,
-    fit: Annotated[list[str] | None, option("fit", "operation.overhead")] = None,
     format: Format = "table",
 ) -> None:
     """Composed against measured for every model measured as a whole, each left out of the calibration."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.methods.bricks.brick_composition import PARAMETERS, leave_one_model_out, summary
+    from slipstick.experiments.methods.bricks.brick_composition import leave_one_model_out, summary
     from slipstick.experiments.methods.bricks.brick_study import STORE
     from slipstick.experiments.report.output import emit
 
@@ -188,7 +186,7 @@ def score(
     for path in store or [STORE]:
         kept = BrickStore.existing(path)
         for measured in kept.measured():
-            scores = leave_one_model_out(measured, kept.models(granularity), fit or PARAMETERS)
+            scores = leave_one_model_out(measured, kept.models(granularity))
             figures = ", ".join(f"{key} {value:.4g}" for key, value in summary(scores).items())
             notes.append(f"{measured.machine.name}, {measured.software}, {measured.protocol}: {figures}")
             rows += [
@@ -206,22 +204,6 @@ def score(
                 for one in scores
             ]
     emit(rows, format, notes=notes, remarks=())
-
-
-def fusion(
-    store: Store = None,
-    format: Format = "table",
-) -> None:
-    """Single layers against blocks of G layers, and blocks against the whole: what running together saves."""
-    from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.methods.bricks.brick_study import STORE
-    from slipstick.experiments.methods.bricks.fusion_error import fusion_rows
-    from slipstick.experiments.report.output import emit
-
-    rows = fusion_rows([BrickStore.existing(path) for path in store or [STORE]])
-    emit(
-        rows, format, notes=["ratios of warm times; measure bricks -g 1 -g 3 -g 5 measures what they need"], remarks=()
-    )
 
 
 def _not_known(rows: list[dict[str, Any]]) -> list[str]:

@@ -97,7 +97,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bricks compose": ("zoo:resnet18 --store bricks.sqlite", "zoo:resnet18 --store bricks.sqlite -g 2"),
         "bricks advise": ("zoo:resnet18 zoo:vgg11 --store bricks.sqlite", "zoo:resnet18 --store bricks.sqlite"),
         "bricks score": ("--store bricks.sqlite", "--format json"),
-        "bricks fusion": ("--store bricks.sqlite", "--format json"),
         "bricks merge": ("all.sqlite bricks.sqlite", "all.sqlite here.sqlite there.sqlite"),
         "spmv predict": ("matrix.mtx", "matrix.mtx --on a100-pcie-40gb"),
         "spmv calibrate": ("my-host.yaml --threads 2", "my-host.yaml matrix.mtx --kernel scipy"),

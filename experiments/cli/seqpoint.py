@@ -21,6 +21,8 @@ def register(app: typer.Typer) -> None:
             typer.Argument(help="iterations as .csv or .json, a Kineto trace with ProfilerStep, or (--on) a workload"),
         ],
         on: Annotated[str | None, option("on", "the workload LOG is simulated there")] = None,
+        workload: Annotated[str | None, option("workload", "with --against: what the log trains")] = None,
+        against: Annotated[str | None, option("against", "one: how steps of a log of --on change there")] = None,
         lengths: Annotated[Path | None, option("lengths", "a .csv with seq_len, for a log without or --on")] = None,
         estimator: Estimator = None,
         set: Annotated[list[str] | None, option("set", "with --on, workload.batch=64")] = None,
@@ -47,7 +49,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.readers import unknown_name
         from slipstick.estimators.sampling.seqpoint import METHODS, select, values_from
         from slipstick.estimators.sampling.warm_up import FIRST_ITERATIONS
-        from slipstick.experiments.methods.iterations.iteration_logs_named import simulated_log, write_representatives
+        from slipstick.experiments.methods.iterations import iteration_logs_named as logs
         from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.report.output import emit
         from slipstick.workloads.importers.iteration_logs import read_log
@@ -55,19 +57,22 @@ def register(app: typer.Typer) -> None:
 
         if method not in METHODS:
             raise unknown_name("method of selection", method, list(METHODS))
-        if on is not None and warm_up is not None:
+        if (workload is None) != (against is None) or (workload and on is None):
+            raise InputError("--workload, --against and --on go together: what the log trains, where else, and where")
+        simulated = on if workload is None else None
+        if simulated is not None and warm_up is not None:
             raise InputError("--warm-up is for logs: no simulated iteration (--on) is slow for being first")
-        way = warm_up or ("leave-out" if on is None else "keep")
+        way = warm_up or ("leave-out" if simulated is None else "keep")
         if way not in FIRST_ITERATIONS:
             raise unknown_name("way with --warm-up", way, list(FIRST_ITERATIONS))
         judge = FIRST_ITERATIONS[way]
-        if on is None:
+        if simulated is None:
             iterations = read_log(log, parameter, column, lengths=lengths)
         elif lengths is None:
             raise InputError("--on needs --lengths: a .csv with the seq_len of every iteration")
         else:
             padded = read_lengths(lengths, parameter or "seq_len", "steps").values.astype("float64")
-            iterations = simulated_log(str(log), on, padded, estimator, set or [])
+            iterations = logs.simulated_log(str(log), simulated, padded, estimator, set or [])
         limit = number_of("--error", error)
         offered = {"error": limit, "size": representatives, "seed": seed}
         taken = signature(METHODS[method]).parameters
@@ -77,11 +82,10 @@ def register(app: typer.Typer) -> None:
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
         left_out = [f"{log.name}: {line}" for line in judged.lines()]
+        if simulated is None and (column is None or against is not None):
+            left_out += logs.law_lines(iterations, workload, on, against, estimator, set or [])
         if target_log is not None:
-            measured = read_log(target_log, None if lengths else parameter, column)
-            if lengths is not None and measured.proxy == "duration":
-                measured = read_log(target_log, parameter, column, lengths=lengths)
-            other = judge(measured)
+            other = judge(logs.log_beside(target_log, parameter, column, lengths))
             values, where = values_from(chosen, iterations, other.steady)
             left_out += [f"{target_log.name}: {line}" for line in other.lines()]
         projected = chosen.project(values)
@@ -101,9 +105,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.explain.operation_counters import selected_counters
             from slipstick.experiments.question.question import question
 
-            if on is None:
+            if simulated is None:
                 raise InputError("--counters needs --on MACHINE: a log of times has none")
-            query = question(str(log), on, estimator or "tiled-roofline", set or [])
+            query = question(str(log), simulated, estimator or "tiled-roofline", set or [])
             counted, means = selected_counters(query, chosen.lengths.tolist(), chosen.weights.tolist())
             rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
         summary = {
@@ -126,7 +130,7 @@ def register(app: typer.Typer) -> None:
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
         if out is not None:
-            write_representatives(out, chosen, iterations.proxy, iterations.first)
+            logs.write_representatives(out, chosen, iterations.proxy, iterations.first)
         if plot is not None:
             from slipstick.experiments.report.selection_chart import draw_selection
 

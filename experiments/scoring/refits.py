@@ -12,6 +12,7 @@ from slipstick.experiments.scoring.fitted_files import ShippedFiles
 HOME = "slipstick.experiments.scoreboards"
 REFITS: Mapping[str, str] = {
     "bandwidth": "cpu.bandwidth_board",
+    "bricks": "dlbricks.dlbricks_board",
     "collectives": "parallel.collectives_board",
     "cpu-library": "programs.cpu_library_fit",
     "host": "programs.host_fit",

@@ -134,6 +134,13 @@ def test_neighbours_stay_in_registers() -> None:
     assert 8 * core_elements(kernel_named("3d-7pt"), (10, 10, 10), 64) == 50
 
 
+def test_arrays_that_fill_a_cache_to_its_last_byte_stay_in_it() -> None:
+    """Two arrays of 256 x 256 doubles in 1 MiB, as a sum of accesses of at most the capacity does; a row more misses."""
+    kernel, capacity = kernel_named("2d-5pt"), float(2**20)
+    assert cache_traffic(kernel, (256, 256), capacity) == LineTraffic(0, 0)
+    assert cache_traffic(kernel, (257, 256), capacity) == LineTraffic(2, 1)
+
+
 def test_a_level_without_capacity_holds_nothing() -> None:
     none = HASWELL.using({"memory.L2.capacity": 0})
     assert path_traffic(kernel_named("2d-5pt"), (500, 500), none)["L3"] == LineTraffic(4, 1)

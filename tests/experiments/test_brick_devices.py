@@ -107,23 +107,6 @@ def test_compiled_bricks_are_kept_apart_and_a_compiler_that_fails_is_named(monke
         torch_device("cpu", "graphs")
 
 
-def test_blocks_against_the_sum_of_single_layers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By hand: three layers of 2 ms, a block of two 3 ms, the whole 4.5 ms: 6 / 5 and 5 / 4.5."""
-    store, on = BrickStore(tmp_path / "s.sqlite"), machine("xeon-gold-6230")
-    store.add_machine(on)
-    times = {"a": 2e-3, "aa": 3e-3, "whole": 4.5e-3}
-    store.add(Where(on.fingerprint, "torch"), [result(name, value) for name, value in times.items()])
-    store.add_model(1, Composition("net", "whole", FrozenDict({"a": 3})))
-    store.add_model(2, Composition("net", "whole", FrozenDict({"aa": 1, "a": 1})))
-    store.add_model(2, Composition("half known", "whole", FrozenDict({"aa": 1, "b": 1})))
-    assert run(["bricks", "fusion", "--store", str(store.path), "--format", "json"]) == 0
-    single, blocks = json.loads(capsys.readouterr().out)
-    assert (single["granularity"], single["models"], blocks["granularity"], blocks["models"]) == (1, 1, 2, 1)
-    assert single["blocks_over_whole"] == pytest.approx(6 / 4.5) and single["single_over_blocks"] == 1
-    assert blocks["blocks_over_whole"] == pytest.approx(5 / 4.5)
-    assert blocks["single_over_blocks"] == pytest.approx(1.2)
-
-
 def test_a_gpu_that_is_not_here_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
     assert run(["measure", "bricks", "zoo:resnet18", "--device", "tpu"]) == 2

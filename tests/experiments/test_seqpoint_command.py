@@ -12,6 +12,8 @@ import slipstick as ss
 from slipstick.common import readers
 from slipstick.common.errors import InputError
 from slipstick.experiments.cli.cli import run
+from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.importers.iteration_logs import read_log
 from slipstick.workloads.runs.iterations import Iterations
 from tests.runs_made import write_log
@@ -216,3 +218,23 @@ def test_counters_of_chosen_iterations(tmp_path: Path, capsys: pytest.CaptureFix
     assert long["bytes_HBM2"] > 3 * short["bytes_HBM2"]
     assert run(["seqpoint", str(lengths), "--parameter", "seq_len", "--column", "seq_len", "--counters"]) == 2
     assert "--counters needs --on" in capsys.readouterr().err
+
+
+def test_a_log_says_its_law_and_how_it_changes_on_another_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 ms that stay, and 1 ms a token that goes as GNMT does from one card to the same at half of its clock."""
+    log = tmp_path / "log.csv"
+    log.write_text("seq_len,time_s\n" + "".join(f"{n},{0.02 + 0.001 * n}\n" for n in range(5, 65, 5)))
+    save_machine(machine("vega-fe").using(clock=8e8).model_copy(update={"name": "slow"}), tmp_path / "slow.yaml")
+    question = ["--workload", "gnmt", "--on", "vega-fe", "--against", str(tmp_path / "slow.yaml")]
+    assert run(["seqpoint", str(log), *question]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "a step takes 20 ms + 1000 us x length" in printed and "the ratio varies by" in printed
+    run(["seqpoint", str(log)])
+    assert "a step takes 20 ms" in capsys.readouterr().out
+    assert run(["seqpoint", str(log), "--against", "mi100"]) == 2
+    assert "--workload, --against and --on go together" in capsys.readouterr().err
+    (tmp_path / "plain.csv").write_text("time_s\n" + "".join(f"{0.02 + 0.001 * n}\n" for n in range(5, 65, 5)))
+    assert run(["seqpoint", str(tmp_path / "plain.csv"), *question]) == 2
+    assert "no lengths, only durations" in capsys.readouterr().err

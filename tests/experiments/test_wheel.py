@@ -31,7 +31,6 @@ estimator = "roofline"
 COMMANDS = {
     "bricks advise resnet18-inference": (2, "no such store of bricks"),
     "bricks compose resnet18-inference --store none.sqlite": (2, "none.sqlite"),
-    "bricks fusion": (2, "no such store of bricks"),
     "bricks merge none.sqlite other.sqlite": (2, "other.sqlite"),
     "bricks score": (2, "no such store of bricks"),
     "bricks similarity resnet18-inference resnet50-inference": (0, "resnet50"),

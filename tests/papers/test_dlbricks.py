@@ -5,8 +5,8 @@ import pytest
 
 from slipstick.estimators.bricks.brick_law import repaired
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.measure.bricks.bundled_bricks import own_bricks
-from slipstick.experiments.methods.bricks.brick_composition import leave_one_model_out, summary
+from slipstick.experiments.measure.bricks.bundled_bricks import FOLDER, SMALL, own_bricks
+from slipstick.experiments.methods.bricks.brick_composition import Composer, as_workload, leave_one_model_out, summary
 from slipstick.experiments.papers.dlbricks import dlbricks_rows as dlbricks
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, timings
 from slipstick.experiments.scoreboards.dlbricks import dlbricks_board as scoreboard
@@ -65,9 +65,10 @@ def test_our_own_bricks_compose_models_left_out_and_both_runs_agree() -> None:
     own = own_bricks()
     assert [len(own.at(size)) for size in (1, 3, 5)] == [35, 35, 35]
     assert sum(sum(known.bricks.values()) for known in own.at(1)) == 5480
-    found = summary(leave_one_model_out(own.runs[0], own.at(5)))
+    prior = scoreboard.fitted(scoreboard.source_rows(FOLDER, scoreboard.AUTHORS))
+    found = summary(leave_one_model_out(own.runs[0], own.at(5), prior))
     assert found["mean_error"] <= 0.04 and found["worst_error"] <= 0.15
-    assert found["geomean"] == pytest.approx(1.0, abs=0.03) and 0.7 <= found["coverage"] <= 0.95
+    assert found["geomean"] == pytest.approx(1.0, abs=0.03) and found["coverage"] >= 0.75
     for size in (1, 3, 5):
         plain = []
         for run in own.runs:
@@ -77,3 +78,17 @@ def test_our_own_bricks_compose_models_left_out_and_both_runs_agree() -> None:
             ]
             plain.append(np.exp(np.mean(np.log(ratios))))
         assert plain[1] == pytest.approx(plain[0], rel=0.02)
+
+
+def test_own_networks_of_another_host_are_met_from_the_first_one_on() -> None:
+    """Thirteen networks of 0.1 to 10 ms by what the model collections on a Xeon say: their sums are a quarter short."""
+    own = own_bricks(SMALL)
+    prior = scoreboard.fitted(scoreboard.source_rows(SMALL, scoreboard.AUTHORS))
+    [run, _], models = own.runs, own.at(1)
+    first = [Composer.of(run, [], prior).time(as_workload(one)) for one in models]
+    off = [abs(time / run.warm[one.whole] - 1) for one, (time, _, _) in zip(models, first, strict=True)]
+    assert np.median(off) <= 0.15
+    scores = leave_one_model_out(run, models, prior)
+    assert np.median([abs(score.error) for score in scores]) <= 0.12
+    assert np.mean([score.low <= score.measured <= score.high for score in scores]) >= 0.75
+    assert np.median([1 - score.plain / score.measured for score in scores]) >= 0.15

@@ -13,6 +13,8 @@ from slipstick.experiments.measure.bricks.brick_store import Composition, Measur
 from slipstick.hwmodels.machine import Machine
 
 FOLDER = Path(__file__).parent / "data"
+SMALL = FOLDER / "small_networks"
+"""Thirteen networks of docs/own-network, of 0.1 to 10 ms, on another host, cut at G = 1 and 3."""
 RUNS = (1, 2)
 SCHEMA = "slipstick-bricks-1"
 

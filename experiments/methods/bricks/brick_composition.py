@@ -1,4 +1,9 @@
-"""Models composed from measured bricks, with what the framework adds calibrated on each machine."""
+"""Models composed from measured bricks, with what the framework adds from the first model on.
+
+A brick that runs again at once finds its weights and the framework's code in the caches; inside a model it finds some
+of both. How much of that comes back, and how far a model differs from its bricks' sum, is a law (`WholeLaw`) that was
+fitted to other machines; whole models that were measured on the user's move it as far as they predict each other.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,12 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.schedule_model import Schedule
+from slipstick.estimators.bricks.brick_law import WholeLaw, extra_seconds, shipped
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.fitting.calibration import Calibration, calibrate, from_fit
-from slipstick.estimators.fitting.objective import Objective
+from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.updated_model import with_known
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
 from slipstick.estimators.schedules.critical_path import CriticalPath
 from slipstick.estimators.schedules.sequential import Sequential
@@ -23,8 +29,12 @@ from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composi
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import find_bricks, quotient
 
-PARAMETERS = ("operation.scale", "operation.overhead")
-TOLERANCE = 1e-8
+LAW = WholeLaw()
+CONFIGURATION = ("whole", "network")
+"""Parameter and level of the law that take what rows of one network have in common."""
+UNSEEN = "a network that was not measured"
+WORTH = 4.0
+"""Whole models of the machine that the scatter of others is worth."""
 SCHEDULES: Mapping[str, Schedule] = {"sequential": Sequential(), "critical-path": CriticalPath()}
 
 
@@ -44,49 +54,89 @@ def as_workload(composition: Composition) -> Workload:
     )
 
 
-def composer(measured: MeasuredBricks, schedule: Schedule | None = None) -> ComposedEstimator:
-    """Measured bricks under a schedule (sequential if None), warm where both cold and warm ones are known."""
-    both = bool(measured.cold)
-    table = MeasuredTimes(
-        measured.cold if both else measured.warm,
-        measured.machine.fingerprint,
-        measured.protocol,
-        "measured bricks",
-        warm=measured.warm if both else FrozenDict(),
-        warmth=1.0 if both else 0.0,
-    )
-    return ComposedEstimator(table, schedule or Sequential(), "DLBricks (Li et al. 2020)")
+def whole_models(measured: MeasuredBricks, known: Iterable[Composition]) -> list[Composition]:
+    """The models of which every brick and the whole are measured."""
+    return [one for one in known if one.whole in measured.warm and all(brick in measured.warm for brick in one.bricks)]
 
 
-def whole_models(measured: MeasuredBricks, known: Iterable[Composition]) -> dict[str, Measurement]:
-    """The models of which every brick and the whole are measured, by name."""
-    return {
-        one.name: Measurement(
-            as_workload(one), measured.machine, measured.warm[one.whole], protocol=measured.protocol, group=one.name
-        )
-        for one in known
-        if one.whole in measured.warm and all(identity in measured.warm for identity in one.bricks)
-    }
+def law_rows(measured: MeasuredBricks, models: Sequence[Composition], source: str = "") -> LawRows:
+    """Whole models as rows of `WholeLaw`; a model whose whole was not measured takes 1 s.
 
-
-def calibrated(
-    measured: MeasuredBricks,
-    known: Iterable[Composition],
-    schedule: Schedule | None = None,
-    free: Sequence[str] = PARAMETERS,
-) -> Calibration | ComposedEstimator:
-    """The composer with what the framework adds fitted to whole models; as it is without more of them than parameters.
-
-    The sum of bricks is what is fitted; another schedule takes over its parameters.
+    Where bricks were timed warm alone, each is given what others took longer cold (`extra_seconds`).
     """
-    wholes = list(whole_models(measured, known).values())
-    plain = composer(measured)
-    if len(wholes) <= len(free):
-        return composer(measured, schedule)
-    fit = calibrate(plain, wholes, free, source=f"{len(wholes)} whole models")
-    if schedule is None:
-        return fit
-    return replace(fit, estimator=ComposedEstimator(fit.estimator.operation, schedule, fit.estimator.source))
+    warm = [sum(measured.warm[brick] * count for brick, count in one.bricks.items()) for one in models]
+    counts = [sum(one.bricks.values()) for one in models]
+    cold = [sum(measured.cold.get(brick, 0.0) * count for brick, count in one.bricks.items()) for one in models]
+    extra = np.subtract(cold, warm) if measured.cold else np.multiply(counts, extra_seconds())
+    names, machine = [one.name for one in models], [measured.machine.fingerprint] * len(models)
+    return LawRows(
+        {"warm": np.array(warm), "extra": np.maximum(extra, 0.0)},
+        {"family": machine, "instance": machine, "host": machine, "network": names, "caches": names},
+        names,
+        np.array([measured.warm.get(one.whole, 1.0) for one in models]),
+        [source] * len(models),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Composer:
+    """Measured bricks, and what a framework adds to them by what ships and by whole models of this machine.
+
+    `known`: how many whole models moved the law.
+    """
+
+    measured: MeasuredBricks
+    fit: LawFit
+    known: int
+
+    @classmethod
+    def of(cls, measured: MeasuredBricks, known: Sequence[Composition], prior: LawFit | None = None) -> Composer:
+        """From whole models of the machine (`whole_models`), if any, and the `prior`, None for what ships.
+
+        How far models lie from the law is a scatter of `WORTH` models of others and of those of the machine.
+        """
+        fit = prior or shipped()
+        if not known:
+            return cls(measured, fit, 0)
+        rows = law_rows(measured, known)
+        moved = with_known(fit, LAW, rows, CONFIGURATION).fit
+        unseen = dict.fromkeys(("network", "caches"), [UNSEEN] * len(rows))
+        apart = np.log(rows.seconds / moved.seconds(LAW, rows.columns, {**rows.groups, **unseen}))
+        squares = WORTH * max(fit.scatter.values()) ** 2 + float(apart @ apart)
+        widths = {**moved.widths, CONFIGURATION: fit.widths[CONFIGURATION]}
+        scatter = {"": float(np.sqrt(squares / (WORTH + len(rows))))}
+        return cls(measured, replace(moved, widths=widths, scatter=scatter), len(known))
+
+    def time(self, parts: Workload, schedule: Schedule | None = None) -> tuple[float, float, float]:
+        """Seconds of a model in bricks, and the ends of its 80 % band; one brick after the other if `schedule` is None.
+
+        Raises InputError where a brick was not measured.
+        """
+        missing = [op.name for op in parts if measured_key(op) not in self.measured.warm]
+        if missing:
+            named = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}"
+            raise InputError(f"no measured time for {named}")
+        counts: dict[str, int] = {}
+        for op in parts:
+            counts[measured_key(op)] = counts.get(measured_key(op), 0) + int(op.times)
+        row = law_rows(self.measured, [Composition(UNSEEN, "", FrozenDict(counts))])
+        values = {name: float(value[0]) for name, value in self.fit.values(LAW, row.groups).items()}
+        both, share = bool(self.measured.cold), values["share"]
+        table = MeasuredTimes(
+            self.measured.cold if both else self.measured.warm,
+            self.measured.machine.fingerprint,
+            self.measured.protocol,
+            "measured bricks",
+            scale=values["whole"],
+            overhead=0.0 if both else values["whole"] * share * extra_seconds(),
+            warm=self.measured.warm if both else FrozenDict(),
+            warmth=1.0 - share if both else 0.0,
+        )
+        source = "DLBricks (Li et al. 2020)"
+        composed = ComposedEstimator(table, schedule or Sequential(), source)
+        seconds = values["start"] + composed.estimate(parts, self.measured.machine).time
+        band = float(np.exp(self.fit.half_width(LAW, row.columns, row.groups)[0]))
+        return seconds, seconds / band, seconds * band
 
 
 @dataclass(frozen=True)
@@ -108,29 +158,23 @@ class ModelScore:
 
 
 def leave_one_model_out(
-    measured: MeasuredBricks, known: Iterable[Composition], free: Sequence[str] = PARAMETERS
+    measured: MeasuredBricks, known: Iterable[Composition], prior: LawFit | None = None
 ) -> list[ModelScore]:
-    """Every model with what the framework adds fitted to the others; models not wholly measured are left out.
+    """Every model composed with the others as evidence beside the `prior` (what ships, if None).
 
-    Raises InputError where so few models are complete that the others of one are no more than the parameters.
+    Models that are not wholly measured are left out.
+    Raises InputError where none is.
     """
     complete = whole_models(measured, known)
-    if len(complete) < len(free) + 2:
-        raise InputError(f"{len(complete)} models have all their bricks measured: want at least {len(free) + 2}")
-    plain, wholes = composer(measured), list(complete.values())
-    objective = Objective.of(plain, wholes, free)
-    start = np.array(objective.fit(tolerance=TOLERANCE).values)
+    if not complete:
+        raise InputError("no model has all its bricks and its whole measured: want at least one")
     scores = []
-    for index, (name, held) in enumerate(complete.items()):
-        others = [i for i in range(len(wholes)) if i != index]
-        fit = from_fit(
-            plain, objective.some(others).fit(start=start, tolerance=TOLERANCE), source=f"{len(others)} other models"
-        )
-        answer = fit.estimate(held.workload, measured.machine)
-        low, high = answer.interval() or (np.nan, np.nan)
-        alone = plain.estimate(held.workload, measured.machine).time
-        layers = sum(int(op.times) for op in held.workload)
-        scores.append(ModelScore(name, layers, alone, answer.time, held.value, low, high))
+    for held in complete:
+        composer = Composer.of(measured, [one for one in complete if one is not held], prior)
+        time, low, high = composer.time(as_workload(held))
+        alone = sum(measured.warm[brick] * count for brick, count in held.bricks.items())
+        layers = sum(held.bricks.values())
+        scores.append(ModelScore(held.name, layers, alone, time, measured.warm[held.whole], low, high))
     return scores
 
 
@@ -175,13 +219,10 @@ def _latency(
     parts, machine = composed(workload, granularity), measured.machine
     whole = measured_key(composed(workload, len(workload)).operations[0])
     row: dict[str, Any] = {"model": name, "machine": machine.name, "time_s": None, "low_s": None, "high_s": None}
-    reason, fitted = "", 0
+    composer = Composer.of(measured, whole_models(measured, [one for one in known if one.whole != whole]))
+    reason = ""
     try:
-        estimator = calibrated(measured, [one for one in known if one.whole != whole], schedule)
-        answer = estimator.estimate(parts, machine)
-        row["time_s"] = answer.time
-        row["low_s"], row["high_s"] = answer.interval() or (None, None)
-        fitted = len(estimator.uncertainty.residuals) if estimator.uncertainty else 0
+        row["time_s"], row["low_s"], row["high_s"] = composer.time(parts, schedule)
     except InputError as error:
         reason = str(error)
     hourly = machine.price / 3600 if machine.price else None
@@ -189,7 +230,7 @@ def _latency(
         "dollars_per_million": hourly * row["time_s"] * 1e6 if hourly and row["time_s"] else None,
         "measured_s": measured.warm.get(whole),
         "bricks": len(parts),
-        "fitted_to": fitted,
+        "fitted_to": composer.known,
         "software": measured.software,
         "protocol": measured.protocol,
         "reason": reason,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from slipstick.common.expressions import symbol
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
@@ -16,10 +17,13 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.seqpoint import select
 from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.layers.single import elementwise, gemm
 from slipstick.workloads.networks.deepspeech2 import deepspeech2
 from slipstick.workloads.networks.gnmt import gnmt
 from slipstick.workloads.networks.stepped_sequences import stepped_deepspeech2, stepped_gnmt
@@ -100,7 +104,28 @@ def data_lengths(network: Network, part: Literal["training", "evaluation"] = "tr
 
 def network_of(network: Network, purpose: str = "training") -> Workload:
     """The network as the study runs it."""
-    return NETWORK_OF[network](purpose=purpose)
+    return image_by_image(NETWORK_OF[network](purpose=purpose))
+
+
+def image_by_image(network: Workload) -> Workload:
+    """Convolutions of unequal strides as MIOpen ran them in 2019: image by image, columns and their product.
+
+    Its direct, Winograd and FFT kernels of that time want equal strides (ROCm/MIOpen, src/solver: `kernel_stride_w ==
+    kernel_stride_h`); what is left loops over the images (src/ocl/convolutionocl.cpp: Im2ColGPU, then CallGemm).
+    """
+    operations: list[Op] = []
+    for op in network.operations:
+        strides = op.attributes.get("stride", ())
+        if op.kind != "convolution" or not isinstance(strides, tuple) or len(set(strides)) < 2:
+            operations.append(op)
+            continue
+        window = op.dims["channels_in"] * op.dims["kernel_height"] * op.dims["kernel_width"]
+        places, made = op.dims["out_height"] * op.dims["out_width"], op.dims["channels_out"]
+        sizes = {"backward_data": (window, places, made), "backward_weight": (made, window, places)}
+        m, n, k = sizes.get(str(op.attributes.get("pass")), (made, places, window))
+        columns = elementwise(f"{op.name}.columns", window * places, function="im2col")
+        operations += [replace(one, times=op.dims["batch"]) for one in (gemm(op.name, m, n, k), columns)]
+    return replace(network, operations=tuple(operations))
 
 
 @dataclass(frozen=True)
@@ -263,9 +288,27 @@ def estimator() -> Any:
     return ComposedEstimator(gpu_model(), Sequential(), "tiled roofline of a Vega FE")
 
 
+@dataclass(frozen=True)
+class TunedForTheCard(TiledRoofline):
+    """Products by the tiles that are best on configuration #1: a library's table of sizes knows no other one."""
+
+    def form(self, machine: Machine) -> Hashable:
+        """Apart from that of a library which is tuned for each machine."""
+        return "tuned for #1", super().form(machine)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """As a tiled roofline, the tile chosen by the numbers of #1."""
+        formula = super().formula(op, machine)
+        if not isinstance(formula, MinOverConfigs) or op.kind != "gemm":
+            return formula
+        names = [name for name in formula.names if name.startswith("machine.")]
+        known = {symbol(name): float(vega().get(name.removeprefix("machine."))) for name in names}
+        return replace(formula, criterion=formula.expression.xreplace(known))
+
+
 def gpu_model() -> TiledRoofline:
     """Tiles, waves and caches; recurrent steps and matrix products as DeepBench measured them on the card."""
-    return TiledRoofline(KERNELS.using(recurrent=VEGA_STEPS, gemm=VEGA_PRODUCTS))
+    return TunedForTheCard(KERNELS.using(recurrent=VEGA_STEPS, gemm=VEGA_PRODUCTS))
 
 
 def kernels(network: Network, length: int) -> dict[str, float]:
@@ -276,7 +319,6 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     """
     from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
     from slipstick.estimators.symbolic.lambdified import evaluate
-    from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
     from slipstick.estimators.symbolic.parameters import parameters
 
     bound = PROGRAM_OF[network]().bound({"batch": BATCH, "seq_len": length})

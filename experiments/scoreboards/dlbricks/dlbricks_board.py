@@ -3,17 +3,24 @@
 Whole networks on a machine left out: its sequences composed, and what other machines say of the rest.
 
 Scoreboard rows: whole models composed from the project's own measured bricks, each model left out.
+
+What a framework adds to bricks by three sources (`slipstick validate --refit bricks`), each left out in turn: the
+authors' four instances (MXNet, sequences timed warm), our 35 networks of the model collections on a Xeon and 13 small
+networks on an EPYC (torch, cold and warm, each twice).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.errors import InputError
 from slipstick.estimators.bricks.brick_law import (
+    NAME,
     ComposedTime,
     TimedSequences,
     WholeLaw,
@@ -23,13 +30,21 @@ from slipstick.estimators.bricks.brick_law import (
     repaired,
 )
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import QUANTILE
-from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
-from slipstick.estimators.fitting.prediction_bands import stretch
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
+from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
+from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, FloatArray, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
 from slipstick.estimators.fitting.scores import log_errors
-from slipstick.experiments.calibrate.public_data import why_missing
-from slipstick.experiments.measure.bricks.bundled_bricks import BundledBricks, own_bricks
-from slipstick.experiments.methods.bricks.brick_composition import ModelScore, leave_one_model_out, summary
+from slipstick.experiments.calibrate.public_data import data_folder, why_missing
+from slipstick.experiments.measure.bricks.bundled_bricks import FOLDER, SMALL, BundledBricks, own_bricks
+from slipstick.experiments.methods.bricks.brick_composition import (
+    LAW,
+    ModelScore,
+    law_rows,
+    leave_one_model_out,
+    summary,
+)
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, Timings, timings
 from slipstick.experiments.scoring.score import Board, Data, Metric, MissingError, Scored, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -109,7 +124,7 @@ def answers(target: TimedMachine, known: Sequence[TimedMachine]) -> ComposedMode
 
 
 def _predicted(target: TimedMachine, known: Sequence[TimedMachine]) -> tuple[FloatArray, FloatArray]:
-    law, rows, wanted = WholeLaw(), _machine_rows(known), _machine_rows([target])
+    law, rows, wanted = WholeLaw(), machine_rows(known), machine_rows([target])
     made = fit(law, rows)
     rest = np.log(rows.seconds / made.seconds(law, rows.columns, rows.groups))
     scatter, names = max(made.scatter.values()), np.array(rows.cluster)
@@ -119,17 +134,22 @@ def _predicted(target: TimedMachine, known: Sequence[TimedMachine]) -> tuple[Flo
     return made.seconds(law, wanted.columns, wanted.groups) * np.exp(particular), np.asarray(half)
 
 
-def _machine_rows(machines: Sequence[TimedMachine]) -> LawRows:
+def machine_rows(machines: Sequence[TimedMachine], source: str = "") -> LawRows:
+    """Networks of machines as rows of `WholeLaw`; their sequences were timed warm."""
     cells = [(one, network) for one in machines for network in one.networks]
     return LawRows(
-        {"composed": np.array([one.composed[network].seconds for one, network in cells])},
+        {
+            "warm": np.array([one.composed[network].seconds for one, network in cells]),
+            "extra": np.zeros(len(cells)),
+        },
         {
             "family": [one.family for one, _ in cells],
             "instance": [one.name for one, _ in cells],
+            **dict.fromkeys(("host", "network", "caches"), [UNGROUPED] * len(cells)),
         },
         [network for _, network in cells],
         np.array([one.whole[network] for one, network in cells]),
-        ["" for _ in cells],
+        [source] * len(cells),
     )
 
 
@@ -164,8 +184,8 @@ MEAN_GOAL, WORST_GOAL, REPEAT_GOAL, GEOMEAN_GOAL = 4.0, 15.0, 2.0, 3.0
 
 def rows() -> list[ValidationRow]:
     """For each granularity the error of the first run, and how far the second run agrees; the best geometric mean."""
-    bricks = own_bricks()
-    scores = {size: [leave_one_model_out(run, bricks.at(size)) for run in bricks.runs] for size in GRANULARITIES}
+    bricks, prior = own_bricks(), fitted(source_rows(FOLDER, AUTHORS))
+    scores = {size: [leave_one_model_out(run, bricks.at(size), prior) for run in bricks.runs] for size in GRANULARITIES}
     return [row for size in GRANULARITIES for row in _rows(size, scores[size])] + [_best(scores, bricks)]
 
 
@@ -230,6 +250,67 @@ def _best(scores: dict[int, list[list[ModelScore]]], bricks: BundledBricks) -> V
         ok=off[best] <= GEOMEAN_GOAL,
         reason=f"G = {best}",
     )
+
+
+AUTHORS = "the authors' instances"
+SOURCES = {FOLDER: "model collections", SMALL: "small networks"}
+
+
+def source_rows(*without: Path | str) -> LawRows:
+    """All sources but some: `AUTHORS`, or the folder of an own measurement.
+
+    Raises InputError where the authors' timings are needed and missing.
+    """
+    made: list[LawRows] = []
+    for folder, source in SOURCES.items():
+        if folder not in without:
+            bricks = own_bricks(folder)
+            made += [law_rows(run, known, source) for run in bricks.runs for known in bricks.models.values()]
+    if AUTHORS not in without:
+        public = timings()
+        if public is None:
+            raise InputError(why_missing(SEQUENCES))
+        machines = [machine_of(public, name, public.sequences) for name in sorted(set(public.sequences.instance))]
+        made.append(machine_rows(machines, AUTHORS))
+    return sum(made[1:], made[0])
+
+
+def fitted(known: LawRows) -> LawFit:
+    """The law, with bands that hold networks and sources left out, none narrower than it says itself."""
+    return calibrated(LAW, known, list(known.cluster), list(known.source), least=1.0)
+
+
+def refit() -> FittedFile:
+    """The law fitted to all sources; outer folds leave a source out, and a network.
+
+    Raises InputError where the authors' timings are missing.
+    """
+    known = source_rows()
+    outer = []
+    for held_out, groups in (("source", known.source), ("network", known.cluster)):
+        made = left_out(LAW, known, folds(groups), list(groups), least=1.0)
+        count = len(set(groups))
+        outer.append(
+            OuterScore.of(held_out, "whole networks", count, made.seconds, known.seconds, made.half, made.inner)
+        )
+    bricks = own_bricks()
+    extra = float(np.median([run.cold[one] - run.warm[one] for run in bricks.runs for one in _layers(bricks)]))
+    files = {
+        path.name if path.parent == FOLDER else f"{path.parent.name}/{path.name}": digest(path) for path in _files()
+    }
+    note = "Networks timed whole over the sequences they are made of; cold and warm where both were timed."
+    fits = {WholeLaw.name: fitted(known)}
+    return FittedFile(NAME, files, len(known), fits, tuple(outer), note, {"extra_seconds": float(f"{extra:.6g}")})
+
+
+def _layers(bricks: BundledBricks) -> list[str]:
+    return sorted({one for known in bricks.at(1) for one in known.bricks})
+
+
+def _files() -> list[Path]:
+    folder = data_folder()
+    public = [folder / SEQUENCES] if folder is not None else []
+    return [folder_of / "bricks.csv.gz" for folder_of in SOURCES] + public
 
 
 LEVEL = 0.80
