@@ -16,8 +16,10 @@ from slipstick.workloads.language.language_model import LanguageModel
 
 MACHINE = "machine"
 """The condition that no run was of a machine."""
-SOFTWARE = ("megatron", "fsdp")
-"""What trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
+SOFTWARE = ("megatron", "fsdp", "automodel", "internevo", "maxtext", "megatron-deepspeed")
+"""What trains: Megatron's layouts, weights sharded over data ranks alone (eager FSDP), and others measured."""
+SHARDED = ("fsdp", "automodel", "maxtext")
+"""Those that share out weights too (ZeRO 3) where no layout is given."""
 
 
 @dataclass(frozen=True)

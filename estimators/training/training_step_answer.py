@@ -115,8 +115,9 @@ class TrainedBatch:
     precision
         Of the layers' products: bf16, fp8, mxfp8 or nvfp4.
     software
-        megatron, or fsdp (weights sharded over data ranks alone), with a release if need be ("megatron 26.02"); ""
-        where nobody says: the mean of those that were measured, with what they differ by in the band.
+        megatron, fsdp (weights sharded over data ranks alone) or another of `SOFTWARE`, with a release if need be
+        ("megatron 26.02"); "" where nobody says: the mean of those that were measured, with what they differ by in the
+        band.
     known
         Measured steps of the same model on the same machine, which calibrate the terms.
     input_rate
