@@ -60,7 +60,7 @@ WORDS = {
     "input": "waiting for input",
 }
 """Parts of a step, in words."""
-SOURCE = "terms fitted to 454 published steps (docs/notes/training.md); power by factors of metered GPUs"
+SOURCE = "terms fitted to 432 published steps (docs/notes/training.md); power by factors of metered GPUs"
 
 
 @dataclass(frozen=True)

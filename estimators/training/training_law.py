@@ -126,8 +126,7 @@ class TrainingFit:
         """The groups with a release that was measured: software keeps what earlier releases gained.
 
         A release that was not measured stands for the newest before it, no release for the newest of its stack. On
-        machines of a vendor of whom nothing was measured, or other stacks alone, another stack runs, whatever it is
-        called.
+        machines of a vendor of whom nothing was measured another stack runs, whatever it is called.
         """
         if self._elsewhere(groups):
             other = f"of {groups['vendor']}"
@@ -140,9 +139,7 @@ class TrainingFit:
         return {**groups, SOURCE: who, "release": f"{who} {(earlier[-1:] or seen[:1])[0]}"}
 
     def _elsewhere(self, groups: Mapping[str, str]) -> bool:
-        here = self.stacks.get(groups["vendor"], frozenset())
-        unseen = groups["vendor"] not in self.fit.seen("vendor")
-        return unseen or (bool(here) and groups["software"] in self.fit.seen("software") - here)
+        return groups["vendor"] not in self.fit.seen("vendor")
 
     def _released(self, groups: Mapping[str, str]) -> str:
         """Who released what a question's software follows, with the version where one was named."""

@@ -22,6 +22,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoring.rules_of_thumb import program
 from slipstick.experiments.scoring.score import progress
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
@@ -71,7 +72,7 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
 
 @dataclass(frozen=True)
 class Answers:
-    """Seconds of some rows, ends of their 80 % bands, and what the roofline says, each of shape (rows,).
+    """Seconds of some rows, ends of their 80 % bands, what the roofline and the rule of thumb say, of shape (rows,).
 
     Not a number where the question was refused or not put.
     """
@@ -80,20 +81,22 @@ class Answers:
     low: FloatArray
     high: FloatArray
     roofline: FloatArray
+    rule: FloatArray
 
 
 def answers(questions: Sequence[tuple[Workload, Machine]], fitted: Fitted | None = None) -> Answers:
     """The default answer to each question; `fitted` answers in place of what ships."""
-    return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 4).T)
+    return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 5).T)
 
 
-def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, float, float, float]:
+def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, ...]:
     try:
         made = question(workload, machine, calibration=fitted).answer()
     except InputError:
-        return (float("nan"),) * 4
+        return (float("nan"),) * 5
     low, high = made.interval(LEVEL) or (made.time, made.time)
-    return made.time, low, high, question(workload, machine, "roofline").answer().time
+    plain = question(workload, machine, "roofline").answer().time
+    return made.time, low, high, plain, program(workload, machine)
 
 
 def left_out(
@@ -106,7 +109,7 @@ def left_out(
 
     `fitted`: of known rows, and of the machines that are asked.
     """
-    made = Answers(*np.full((4, len(rows)), np.nan))
+    made = Answers(*np.full((5, len(rows)), np.nan))
     for fold in turns:
         progress(f"{fold.held_out[:SHOWN]}: {len(fold.scored):,} questions from fits to {len(fold.known):,} rows")
         questions = [ask(rows[at]) for at in fold.scored]

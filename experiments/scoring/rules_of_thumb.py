@@ -8,10 +8,12 @@ here: the numbers are those that people quote.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.errors import InputError
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -21,17 +23,34 @@ RULE = "rule of thumb"
 """The baseline's name."""
 BANDWIDTH, PEAK, TRAINING = 0.70, 0.50, 0.45
 """Shares of the data sheet's bandwidth and peak, and of the peak in model flop of a training step."""
+PRODUCTS = ("matrix", "bfloat16"), ("matrix", "float16"), ("vector", "float32")
 FIELDS = {"compute_efficiency": PEAK, "memory_efficiency": BANDWIDTH}
 
 
-def longer(products: npt.ArrayLike, reading: npt.ArrayLike) -> FloatArray:
-    """Seconds of work whose flop take `products` at the peak and whose bytes `reading` at the bandwidth [s]."""
-    return np.maximum(np.asarray(products, dtype=float) / PEAK, np.asarray(reading, dtype=float) / BANDWIDTH)
+def longer(computing: npt.ArrayLike, reading: npt.ArrayLike) -> FloatArray:
+    """Seconds of work whose flop take `computing` at the peak and whose bytes `reading` at the bandwidth [s]."""
+    return np.maximum(np.asarray(computing, dtype=float) / PEAK, np.asarray(reading, dtype=float) / BANDWIDTH)
 
 
-def training_step(products: npt.ArrayLike) -> FloatArray:
-    """Seconds of training steps whose model flop take `products` at the peak of all devices [s]."""
-    return np.asarray(products, dtype=float) / TRAINING
+def products(seconds: npt.ArrayLike) -> FloatArray:
+    """Seconds of work, such as a prompt's, whose flop take `seconds` at the peak."""
+    return np.asarray(seconds, dtype=float) / PEAK
+
+
+def training_step(seconds: npt.ArrayLike) -> FloatArray:
+    """Seconds of training steps whose model flop take `seconds` at the peak of all devices."""
+    return np.asarray(seconds, dtype=float) / TRAINING
+
+
+def product_peak(machine: Machine) -> float:
+    """Flop/s of products in 16 bits where there is an engine of them, else of vectors in 32.
+
+    Raises InputError where the machine states none of them.
+    """
+    for unit, dtype in PRODUCTS[:-1]:
+        with suppress(InputError):
+            return machine.peak(unit, dtype)
+    return machine.peak(*PRODUCTS[-1])
 
 
 def program(workload: Workload, machine: Machine) -> float:

@@ -23,6 +23,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, FOLDS, KINDS, layer_frame
 from slipstick.experiments.scoring.asked import Fits, left_out
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, MAPE, Board, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -69,7 +70,11 @@ def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
             factor[fold.scored] = np.exp(np.median(np.log(others))) if len(others) else np.nan
         note = f"median |log ratio| {log_quantile(0.5, made.seconds[at], seconds[at]):.3f}, "
         note += f"90th percentile {log_quantile(0.9, made.seconds[at], seconds[at]):.3f}"
-        baselines = {"roofline": made.roofline[at], "roofline times one factor": (made.roofline * factor)[at]}
+        baselines = {
+            "roofline": made.roofline[at],
+            RULE: made.rule[at],
+            "roofline times one factor": (made.roofline * factor)[at],
+        }
         yield Scored(
             kind, GIVEN if rows.first else "models, five folds", seconds[at], made.seconds[at], (MAPE,), (), baselines,
             low=made.low[at], high=made.high[at], noise=_floor(rows.scored), reason=note,

@@ -15,6 +15,7 @@ import numpy as np
 from slipstick.common.frames import csv_frame
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.scoring.asked import answers
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -83,6 +84,6 @@ def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Se
         if rows.any():
             yield Scored(
                 name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-                baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=at.name,
-                reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
+                baselines={"roofline": plain[rows], RULE: answered.rule[rows]}, low=low[rows], high=high[rows],
+                groups=at.name, reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip

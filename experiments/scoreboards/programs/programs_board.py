@@ -21,6 +21,7 @@ from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUC
 from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Front, MissingError, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -102,7 +103,7 @@ def _scores(
         yield Scored(
             f"{case}, {host}" if host else case, held, seconds[at], made.seconds[at], LOGARITHMIC,
             () if host else GOALS.get(held if rows.first else case, ()),
-            {"roofline": made.roofline[at], "nearest device by bandwidth": copied[at]},
+            {"roofline": made.roofline[at], RULE: made.rule[at], "nearest device by bandwidth": copied[at]},
             low=made.low[at], high=made.high[at], noise=NOISE,
             groups=[rows.rows[place].source if held == "program" else hosts[place] for place in at.tolist()],
         )  # fmt: skip

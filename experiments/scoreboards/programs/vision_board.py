@@ -27,6 +27,7 @@ from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
 from slipstick.experiments.scoreboards.programs.vision_law import as_run
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, setting_of, two_numbers
 from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -132,8 +133,8 @@ def _scores(dataset: str, held: str, rows: Rows[pd.Series], cases: Sequence[str]
             f"{device} unseen,{use}" if dataset == DEVICES else case, held,
             wanted["step_s"].to_numpy(dtype=float), made.seconds[at], LOGARITHMIC,
             GOALS.get(case, ()) if dataset == DATASET else (),
-            {"roofline": made.roofline[at], "MACs and activations": plain}, low=made.low[at], high=made.high[at],
-            noise=NOISE, groups=wanted["family"].astype(str).tolist(), dataset=dataset,
+            {"roofline": made.roofline[at], RULE: made.rule[at], "MACs and activations": plain}, low=made.low[at],
+            high=made.high[at], noise=NOISE, groups=wanted["family"].astype(str).tolist(), dataset=dataset,
         )  # fmt: skip
 
 

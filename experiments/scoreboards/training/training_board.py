@@ -29,6 +29,7 @@ from slipstick.experiments.scoreboards.training.training_fit import (
     outer_folds,
     software_of,
     trainers_left_out,
+    unplaced,
 )
 from slipstick.experiments.scoreboards.training.training_rows import COMMUNITY, FILES, TrainingRun, training_runs
 from slipstick.experiments.scoreboards.training.training_scores import (
@@ -80,7 +81,7 @@ def _known(data: Data) -> dict[str, list[TrainingRun]]:
 def _trainers(data: Data) -> Iterator[Scored | ValidationRow]:
     """Each trainer's runs as who names none asks for them, from the runs of all others; then whether memory fits."""
     known = _known(data)
-    made = trainers_left_out([run for each in known.values() for run in each])
+    made = trainers_left_out([*(run for each in known.values() for run in each), *unplaced()])
     base = dict[str, list[float]]()
     for name, mine in by_software(made.runs).items():
         others = [run for run in made.runs if software_of(run) != name]
@@ -132,7 +133,7 @@ def _worst(made: LeftOutRuns) -> str:
 
 def _kept_aside(source: str, data: Data) -> Iterator[Scored]:
     """Rows of another file, from a fit to all rows here but those that stand in it, or in another of its folder."""
-    given, refused = training_runs(source, data.judged(FILES[source]))
+    given, refused = training_runs(source, data.judged(FILES.get(source, FILES["internevo"])))
     left = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if not given:
         raise MissingError(f"left out: {left}")

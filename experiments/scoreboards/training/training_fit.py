@@ -29,6 +29,7 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
+    UNPLACED,
     TrainingRun,
     machine_name,
     training_runs,
@@ -37,7 +38,7 @@ from slipstick.experiments.scoreboards.training.training_rows import (
 NAME = "training"
 SOFTWARE = {
     "mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp", "internevo": "internevo",
-    "bigscience": "megatron-deepspeed", "automodel": "automodel", "tpu-recipes": "maxtext",
+    "bigscience": "megatron-deepspeed", "automodel": "automodel", UNPLACED: "maxtext",
 }  # fmt: skip
 RELEASED = ("mlperf", "megatron-bridge")
 """Sources whose rows name a round or a release."""
@@ -194,10 +195,13 @@ def left_out(runs: Sequence[TrainingRun], source: str, key: str) -> LeftOutRuns:
 
 
 def trainers_left_out(runs: Sequence[TrainingRun]) -> LeftOutRuns:
-    """Every run as who names no trainer asks for it, from a fit without all runs of what trained it."""
+    """Every run as who names no trainer asks for it, from a fit without all runs of what trained it.
+
+    `runs`: of sources that are fitted and of others.
+    """
     parts = []
     for name, mine in by_software(runs).items():
-        known = [run for run in runs if software_of(run) != name]
+        known = [run for run in runs if software_of(run) != name and run.source in FILES]
         parts.append(judged_unnamed(fitted(known, "system"), mine, name))
     return together(parts)
 
@@ -216,6 +220,12 @@ def known_runs() -> dict[str, list[TrainingRun]]:
             raise InputError(why_missing(file))
         made[source] = training_runs(source, path)[0]
     return made
+
+
+def unplaced() -> list[TrainingRun]:
+    """Runs that are scored and not fitted; none where their file is missing."""
+    path = training_file(FILES["internevo"])
+    return training_runs(UNPLACED, path)[0] if path is not None else []
 
 
 OUTER = (
@@ -245,7 +255,7 @@ def refit() -> FittedFile:
         measured = np.array([run.seconds for run in made.runs])
         seconds = np.exp(made.errors) * measured
         scores.append(OuterScore.of(case, source, made.groups, seconds, measured, made.half, made.inner))
-    made = trainers_left_out(runs)
+    made = trainers_left_out([*runs, *unplaced()])
     measured = np.array([run.seconds for run in made.runs])
     seconds = np.exp(made.errors) * measured
     scores.append(OuterScore.of(TRAINER, "all", made.groups, seconds, measured, made.half, made.inner))
@@ -253,8 +263,7 @@ def refit() -> FittedFile:
     facts = {name: facts_of(each) for name, each in by_software(runs).items()}
     note = (
         "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48), "
-        "InternLM/InternEvo (c628a8c), bigscience-workshop/bigscience (9e64ede), NVIDIA-NeMo/Automodel (36044ad), "
-        "AI-Hypercomputer/tpu-recipes (c8cfe2f) but for what the board `abroad` asks."
+        "InternLM/InternEvo (c628a8c), bigscience-workshop/bigscience (9e64ede), NVIDIA-NeMo/Automodel (36044ad)."
     )
     files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}
     return FittedFile(NAME, files, len(runs), {TrainingLaw().name: fit.fit}, tuple(scores), note, facts)

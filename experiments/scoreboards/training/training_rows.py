@@ -2,7 +2,8 @@
 
 Left out, and why: rows marked suspicious; LoRA and fine-tuning; models whose configuration does not ship (Nemotron,
 DeepSeek V4); MLPerf rows without a layout of their own folder ("folder and size"); the same submitter's step time
-repeated in a later round; layouts that do not divide; of MaxText rows without a batch, and those that `abroad` asks.
+repeated in a later round; layouts that do not divide; of MaxText rows without a batch, and those that `abroad` asks;
+the others of MaxText state no layout, so that they are scored and not fitted.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ FILES = {
     "mlperf": "training_at_scale/mlperf_training.csv",
     "megatron-bridge": "training_at_scale/megatron_bridge.csv",
     "llm-foundry": "training_at_scale/llm_foundry.csv",
-    **dict.fromkeys(("internevo", "bigscience", "automodel", "tpu-recipes"), "training_at_scale/community.csv"),
+    **dict.fromkeys(("internevo", "bigscience", "automodel"), "training_at_scale/community.csv"),
 }
-COMMUNITY = tuple(name for name, file in FILES.items() if file.endswith("community.csv"))
+"""Those that are fitted."""
+UNPLACED = "tpu-recipes"
+"""Whose rows state neither sharding nor what is computed again: scored, and not fitted."""
+COMMUNITY = (*(name for name, file in FILES.items() if file.endswith("community.csv")), UNPLACED)
 """Sources of one table: the last word of its column `source`, in small letters."""
 MACHINES = {
     "a100_40gb": "a100-sxm-40gb",
@@ -383,7 +387,7 @@ def _maxtext(row: dict[str, Any]) -> TrainingRun:
     )
     precision = {"fp8_full": "fp8"}.get(row["precision"], row["precision"])
     return TrainingRun(
-        "tpu-recipes", f"tpu-{row['device'].split()[1]}", model, at, batch, sequence, precision, devices,
+        UNPLACED, f"tpu-{row['device'].split()[1]}", model, at, batch, sequence, precision, devices,
         row["step_s"], "",
     )  # fmt: skip
 
@@ -395,6 +399,6 @@ READERS = {
     "internevo": _internevo,
     "bigscience": _bigscience,
     "automodel": _automodel,
-    "tpu-recipes": _maxtext,
+    UNPLACED: _maxtext,
 }
 """What makes a run of a row, by source."""
