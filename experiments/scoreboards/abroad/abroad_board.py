@@ -12,6 +12,7 @@ import contextlib
 import io
 import json
 import shlex
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -54,6 +55,8 @@ class PublishedFigure(Record):
     `ask`: the documented command, without the program's name and `--format`.
     `answer`: the key of its JSON; `ttft.p50` is a measure of `serve` and its statistic.
     `value`: seconds, or tokens a second; a quotient (work over rate) as text.
+    `matrix`: rows, nonzeros, standard deviation of a row's, bandwidth over columns of a random matrix that stands in
+        `ask` for MATRIX; empty where there is none.
     """
 
     id: str
@@ -65,6 +68,7 @@ class PublishedFigure(Record):
     unit: str
     source: str
     note: str = ""
+    matrix: tuple[float, ...] = ()
 
     @property
     def is_rate(self) -> bool:
@@ -137,12 +141,29 @@ def answer_json(arguments: list[str]) -> Any:
     return json.loads(out.getvalue())
 
 
+def _reply(figure: PublishedFigure) -> Any:
+    """The JSON of a figure's command, with a file in the place of its matrix."""
+    if not figure.matrix:
+        return answer_json(figure.arguments)
+    import scipy.sparse as sparse
+
+    rows, nonzeros, spread, bandwidth = figure.matrix
+    count, draws = int(rows), np.random.default_rng(0)
+    lengths = np.clip(np.rint(draws.normal(nonzeros / rows, spread, count)), 1, count).astype(int)
+    at = np.repeat(np.arange(count), lengths)
+    columns = (at + np.rint((draws.random(len(at)) - 0.5) * bandwidth * count).astype(int)) % count
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "matrix.npz"
+        sparse.save_npz(path, sparse.csr_matrix((np.ones(len(at)), (at, columns)), (count, count)))
+        return answer_json([str(path) if word == "MATRIX" else word for word in figure.arguments])
+
+
 def answered(figure: PublishedFigure) -> PublishedAnswer:
     """The command's answer to a figure's question.
 
     Raises InputError where the command refuses, or its answer lacks the key.
     """
-    reply = answer_json(figure.arguments)
+    reply = _reply(figure)
     row = reply[0] if isinstance(reply, list) else reply
     remarks = tuple(row.get("remarks") or ())
     measure, _, statistic = figure.answer.partition(".")
@@ -224,6 +245,10 @@ def _rule(figure: PublishedFigure) -> float | None:
     """The rule of thumb's time of a figure: graphs operation by operation, training by its model flop, tokens by the
     weights that are read, prompts by their flop; None where it has none."""
     verb, name, *rest = figure.arguments
+    if figure.matrix:
+        given, (rows, nonzeros, *_) = dict(zip(rest[1::2], rest[2::2], strict=True)), figure.matrix
+        at = machine(given["--on"])
+        return float(longer(0.0, (12 * nonzeros + 20 * rows) / at.bandwidth(at.main_memory)))
     if figure.answer == "time_s":
         return float(answer_json([*figure.arguments, *options()])[0]["time_s"])
     if verb == "plan":
@@ -233,13 +258,14 @@ def _rule(figure: PublishedFigure) -> float | None:
         return None
     given, row = dict(zip(rest[::2], rest[1::2], strict=True)), answer_json(figure.arguments)[0]
     model, at, users = language_model(name), machine(given["--on"]), int(given.get("--concurrency", 1))
-    flop = 2.0 * model.token_weights / (product_peak(at) * row["devices"])
+    flop = 2.0 * model.token_weights / (product_peak(at) * row.get("devices", 1))
     if figure.answer == "prompt_tokens_per_s":
         return float(products(flop))
     if figure.answer.startswith("ttft"):
         return float(products(flop * int(given["--input-tokens"])))
     share = min(1.0, model.active_parameters / model.parameters * users)
-    reading = row["weight_bytes_per_device"] * share / at.bandwidth(at.main_memory)
+    weights = row.get("weight_bytes_per_device") or row["weight_bytes"]
+    reading = weights * share / at.bandwidth(at.main_memory)
     return float(longer(flop * users, reading)) / users
 
 

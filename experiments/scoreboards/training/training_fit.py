@@ -29,9 +29,12 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
+    ONE_GPU,
+    ONE_GPU_FILE,
     UNPLACED,
     TrainingRun,
     machine_name,
+    one_gpu_runs,
     training_runs,
 )
 
@@ -39,6 +42,7 @@ NAME = "training"
 SOFTWARE = {
     "mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp", "internevo": "internevo",
     "bigscience": "megatron-deepspeed", "automodel": "automodel", UNPLACED: "maxtext",
+    ONE_GPU: "ml-dataflow",
 }  # fmt: skip
 RELEASED = ("mlperf", "megatron-bridge")
 """Sources whose rows name a round or a release."""
@@ -224,8 +228,11 @@ def known_runs() -> dict[str, list[TrainingRun]]:
 
 def unplaced() -> list[TrainingRun]:
     """Runs that are scored and not fitted; none where their file is missing."""
-    path = training_file(FILES["internevo"])
-    return training_runs(UNPLACED, path)[0] if path is not None else []
+    path, one = training_file(FILES["internevo"]), training_file(ONE_GPU_FILE)
+    return [
+        *(training_runs(UNPLACED, path)[0] if path is not None else ()),
+        *(one_gpu_runs(one) if one is not None else ()),
+    ]
 
 
 OUTER = (

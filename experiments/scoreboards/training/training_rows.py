@@ -8,6 +8,7 @@ the others of MaxText state no layout, so that they are scored and not fitted.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,8 +38,13 @@ FILES = {
     **dict.fromkeys(("internevo", "bigscience", "automodel"), "training_at_scale/community.csv"),
 }
 """Those that are fitted."""
-UNPLACED = "tpu-recipes"
-"""Whose rows state neither sharding nor what is computed again: scored, and not fitted."""
+UNPLACED, ONE_GPU = "tpu-recipes", "ml-dataflow"
+"""Whose rows state neither sharding nor what is computed again; a trainer that streams from the host: both are scored
+and not fitted."""
+ONE_GPU_FILE = "training_at_scale/one_gpu_memory_caps.csv.gz"
+ONE_GPU_MACHINES = {
+    "A100 80 GB": "a100_80gb", "H100 SXM 80 GB": "h100", "GeForce RTX 3090": "rtx-3090", "GeForce RTX 5090": "rtx-5090",
+}  # fmt: skip
 COMMUNITY = (*(name for name, file in FILES.items() if file.endswith("community.csv")), UNPLACED)
 """Sources of one table: the last word of its column `source`, in small letters."""
 MACHINES = {
@@ -390,6 +396,27 @@ def _maxtext(row: dict[str, Any]) -> TrainingRun:
         UNPLACED, f"tpu-{row['device'].split()[1]}", model, at, batch, sequence, precision, devices,
         row["step_s"], "",
     )  # fmt: skip
+
+
+def one_gpu_runs(path: Path) -> list[TrainingRun]:
+    """Llama-like 8B on one GPU, a row a GPU and length: the median over caps of memory, which hardly change it.
+
+    Left out: rows marked suspicious, and sizes whose shapes are not published. Raises InputError as `training_runs`.
+    """
+    frame = csv_frame(path)
+    frame = frame[frame["suspicious"].isna() & (frame["model"] == "Llama-like 8B")]
+    made = []
+    for _, rows in frame.groupby(["device", "sequence_length"]):
+        first = rows.iloc[0]
+        sequence = int(first["sequence_length"])
+        batch = int(first["sequences_per_step"])
+        seconds = float((rows["step_s"] / rows["sequences_per_step"]).median()) * batch
+        at = TrainingLayout(micro=math.gcd(batch, max(1, int(first["chunk_tokens"]) // sequence)))
+        system = ONE_GPU_MACHINES[str(first["device"])]
+        made.append(
+            TrainingRun(ONE_GPU, system, language_model("llama-3.1-8b"), at, batch, sequence, "bf16", 1, seconds, "")
+        )
+    return made
 
 
 READERS = {
