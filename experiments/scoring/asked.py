@@ -72,7 +72,7 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
 
 @dataclass(frozen=True)
 class Answers:
-    """Seconds of some rows, ends of their 80 % bands, what the roofline and the rule of thumb say, of shape (rows,).
+    """Seconds of some rows, ends of their 80 % bands, what the rule of thumb says, each of shape (rows,).
 
     Not a number where the question was refused or not put.
     """
@@ -80,23 +80,21 @@ class Answers:
     seconds: FloatArray
     low: FloatArray
     high: FloatArray
-    roofline: FloatArray
     rule: FloatArray
 
 
 def answers(questions: Sequence[tuple[Workload, Machine]], fitted: Fitted | None = None) -> Answers:
     """The default answer to each question; `fitted` answers in place of what ships."""
-    return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 5).T)
+    return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 4).T)
 
 
 def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, ...]:
     try:
         made = question(workload, machine, calibration=fitted).answer()
     except InputError:
-        return (float("nan"),) * 5
+        return (float("nan"),) * 4
     low, high = made.interval(LEVEL) or (made.time, made.time)
-    plain = question(workload, machine, "roofline").answer().time
-    return made.time, low, high, plain, program(workload, machine)
+    return made.time, low, high, program(workload, machine)
 
 
 def left_out(
@@ -109,7 +107,7 @@ def left_out(
 
     `fitted`: of known rows, and of the machines that are asked.
     """
-    made = Answers(*np.full((5, len(rows)), np.nan))
+    made = Answers(*np.full((4, len(rows)), np.nan))
     for fold in turns:
         progress(f"{fold.held_out[:SHOWN]}: {len(fold.scored):,} questions from fits to {len(fold.known):,} rows")
         questions = [ask(rows[at]) for at in fold.scored]

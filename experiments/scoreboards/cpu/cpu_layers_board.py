@@ -1,8 +1,8 @@
 """Layers of image networks on a four-core cloud CPU, models held out: the default answer to each.
 
 The DLBricks authors' times of single layers on an EC2 c5.2xlarge (mean of their repeats). Models are cut into five
-folds; three numbers a kind are fitted to the other folds and answer in place of those that ship. Baselines: the data
-sheet's roofline, and that roofline times one factor a kind, of the other folds as well.
+folds; three numbers a kind are fitted to the other folds and answer in place of those that ship. Baselines: the rule of
+thumb, and a roofline times one factor a kind, of the other folds as well.
 """
 
 from __future__ import annotations
@@ -64,16 +64,15 @@ def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
         turns = rows.turns([layer.model for layer in rows.rows], at_most=FOLDS)
         made = left_out(rows.rows, turns, _ask, _fits)
         at, seconds = slice(rows.first, None), np.array([layer.seconds for layer in rows.rows])
-        over, factor = seconds / made.roofline, np.full(len(seconds), np.nan)
+        over, factor = seconds / made.rule, np.full(len(seconds), np.nan)
         for fold in rows.folds([layer.model for layer in rows.rows], at_most=FOLDS):
             others = over[fold.known][np.isfinite(over[fold.known])]
             factor[fold.scored] = np.exp(np.median(np.log(others))) if len(others) else np.nan
         note = f"median |log ratio| {log_quantile(0.5, made.seconds[at], seconds[at]):.3f}, "
         note += f"90th percentile {log_quantile(0.9, made.seconds[at], seconds[at]):.3f}"
         baselines = {
-            "roofline": made.roofline[at],
             RULE: made.rule[at],
-            "roofline times one factor": (made.roofline * factor)[at],
+            "roofline times one factor": (made.rule * factor)[at],
         }
         yield Scored(
             kind, GIVEN if rows.first else "models, five folds", seconds[at], made.seconds[at], (MAPE,), (), baselines,

@@ -99,12 +99,12 @@ def scored_operations(
     """Default answers for single operations beside measured seconds; the long ones apart. `groups`: of each, if any."""
     measured = np.asarray(seconds, dtype=np.float64)
     answered = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
-    ours, low, high, plain = answered.seconds, answered.low, answered.high, answered.roofline
+    ours, low, high = answered.seconds, answered.low, answered.high
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(
                 name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-                baselines={"roofline": plain[rows], RULE: answered.rule[rows]}, low=low[rows], high=high[rows],
+                baselines={RULE: answered.rule[rows]}, low=low[rows], high=high[rows],
                 groups=[groups[i] for i in np.flatnonzero(rows).tolist()] if groups else at.name,
                 reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip

@@ -1,7 +1,7 @@
 """PyTorch programs (KernelBench v0.1) on GPUs: a program nobody timed, a device nobody timed, and compiled or eager.
 
 What is scored is the default answer to a question, from fits that never saw the program, the device, or any of the
-device's generation. Baselines: the roofline of each operation, and the time on the nearest device that is known, scaled
+device's generation. Baselines: the rule of thumb of each operation, and the time on the nearest device that is known, scaled
 by bandwidth, which a user has who timed the program there. Four machines of two generations: no more is known of
 devices. The time of a host's issue that ships was fitted to these hosts among fifteen.
 """
@@ -103,7 +103,7 @@ def _scores(
         yield Scored(
             f"{case}, {host}" if host else case, held, seconds[at], made.seconds[at], LOGARITHMIC,
             () if host else GOALS.get(held if rows.first else case, ()),
-            {"roofline": made.roofline[at], RULE: made.rule[at], "nearest device by bandwidth": copied[at]},
+            {RULE: made.rule[at], "nearest device by bandwidth": copied[at]},
             low=made.low[at], high=made.high[at], noise=NOISE,
             groups=[rows.rows[place].source if held == "program" else hosts[place] for place in at.tolist()],
         )  # fmt: skip
