@@ -1,8 +1,8 @@
 """PyTorch programs (KernelBench v0.1) on GPUs: a program nobody timed, a device nobody timed, and compiled or eager.
 
 What is scored is the default answer to a question, from fits that never saw the program, the device, or any of the
-device's generation. Baselines: the rule of thumb of each operation, and the time on the nearest device that is known, scaled
-by bandwidth, which a user has who timed the program there. Four machines of two generations: no more is known of
+device's generation. Baselines: the rule of thumb of each operation, and the time on the nearest device that is known,
+scaled by bandwidth, which a user has who timed the program there. Four machines of two generations: no more is known of
 devices. The time of a host's issue that ships was fitted to these hosts among fifteen.
 """
 
