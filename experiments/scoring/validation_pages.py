@@ -222,20 +222,13 @@ def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "
 
 
 def ruled(runs: Mapping[str, Saved]) -> str:
-    """Cases in which the rule of thumb errs less at the median than ours does."""
-    wins = {
-        name: list(
-            dict.fromkeys(f"{row.case.removesuffix(', median')} ({row.held_out})" for row in run.rows if won(row))
-        )
-        for name, run in runs.items()
-    }
-    return "; ".join(f"{name}: {', '.join(cases)}" for name, cases in wins.items() if cases)
-
-
-def won(row: ValidationRow) -> bool:
-    """Whether the rule of thumb has the lesser median error of a case of several answers."""
-    rule = row.baselines.get(RULE)
-    return rule is not None and row.ours is not None and row.n > 1 and "median" in row.metric and rule < row.ours
+    """On which boards the rule of thumb errs less at the median than ours does, and in how many of their cases."""
+    made = []
+    for name, run in runs.items():
+        asked = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
+        lost = [row for row in asked if row.baselines[RULE] < (row.ours or 0.0)]
+        made += [f"{name} ({len(lost)} of {len(asked)} cases)"] if lost else []
+    return ", ".join(made)
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
