@@ -79,7 +79,7 @@ def _known(data: Data) -> dict[str, list[TrainingRun]]:
 
 
 def _trainers(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Each trainer's runs as who names none asks for them, from the runs of all others; then whether memory fits."""
+    """Each trainer's runs as questions that name none, from the runs of all others; then whether memory fits."""
     known = _known(data)
     made = trainers_left_out([*(run for each in known.values() for run in each), *unplaced()])
     base = dict[str, list[float]]()

@@ -145,7 +145,7 @@ def judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> Left
 
 
 def judged_unnamed(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
-    """Runs that a fit did not see, as who names no trainer asks for them."""
+    """Runs that a fit did not see, as questions that name no trainer."""
     errors, half = [], []
     for run in runs:
         groups = training_groups(run.machine, machine_name(run.system), UNNAMED, "", run.model.name, run.precision)
@@ -199,7 +199,7 @@ def left_out(runs: Sequence[TrainingRun], source: str, key: str) -> LeftOutRuns:
 
 
 def trainers_left_out(runs: Sequence[TrainingRun]) -> LeftOutRuns:
-    """Every run as who names no trainer asks for it, from a fit without all runs of what trained it.
+    """Every run as a question that names no trainer, from a fit without all runs of what trained it.
 
     `runs`: of sources that are fitted and of others.
     """
