@@ -178,8 +178,10 @@ class LawFit:
 
 
 def mean_of_levels(values: Mapping[str, FloatArray]) -> dict[str, float]:
-    """Parameters of a level that nobody named: the geometric mean over those that were seen, a row each."""
-    return {name: float(rows[0] if len(rows) == 1 else np.exp(np.mean(np.log(rows)))) for name, rows in values.items()}
+    """Parameters of a level that nobody named: the geometric mean over those that were seen, a row each, and never
+    beyond them by what rounding adds."""
+    means = {name: np.clip(np.exp(np.mean(np.log(rows))), rows.min(), rows.max()) for name, rows in values.items()}
+    return {name: float(mean) for name, mean in means.items()}
 
 
 def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArray:

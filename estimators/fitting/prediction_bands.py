@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.folds import Fold, folds
-from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows, TimeLaw
+from slipstick.estimators.fitting.group_effects_model import UNGROUPED, FloatArray, LawRows, TimeLaw
 from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
 
 WORTH = 4.0
@@ -45,7 +45,7 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> L
     several keys the one that calls for the widest bands decides. What levels call for, named as keys, widens only the
     bands of rows whose group at the level is unseen: a release that is known is not to be paid for. Rows that leave
     none open have the least of the factors, and none below 1: nothing was left out that would narrow their bands. The
-    first key says the inner error.
+    first key says the inner error. Rows of the group `UNGROUPED` of a key are known in all of its folds.
 
     `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
         stranger.
@@ -54,7 +54,8 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> L
     for named in keys:
         key = rows.groups[named] if isinstance(named, str) else named
         seconds, half = _nothing(len(rows)), _nothing(len(rows))
-        for fold in folds(key, at_most=MOST_FOLDS):
+        judged = [at for at, group in enumerate(key) if group != UNGROUPED]
+        for fold in folds(key, scored=judged, at_most=MOST_FOLDS):
             inner, scored = fit(law, rows.take(fold.known), near=made), rows.take(fold.scored)
             seconds[fold.scored] = inner.seconds(law, scored.columns, scored.groups)
             half[fold.scored] = inner.half_width(law, scored.columns, scored.groups)

@@ -139,5 +139,5 @@ def calibrated(
     factors, left = (rows.seconds / one.seconds(law, rows.columns, rows.groups) for one in (fit.fit, moved.fit))
     half = float(np.median(moved.fit.half_width(law, rows.columns, rows.groups)))
     return StepCalibration(
-        tuple(known), TrainingFit(moved.fit), moved, tuple(factors.tolist()), tuple(left.tolist()), half
+        tuple(known), TrainingFit(moved.fit, fit.stacks), moved, tuple(factors.tolist()), tuple(left.tolist()), half
     )

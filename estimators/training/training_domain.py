@@ -10,14 +10,16 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.conditions import UNMEASURED, Condition
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.training.training_law import RELEASED, UNNAMED, TrainingFit, training_groups
+from slipstick.estimators.training.training_law import RELEASED, UNNAMED, TrainingFit, training_groups, vendor_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 
 MACHINE = "machine"
 """The condition that no run was of a machine."""
-SOFTWARE = ("megatron", "fsdp")
-"""What trains: Megatron's layouts, or weights sharded over data ranks alone (eager FSDP)."""
+SOFTWARE = ("megatron", "fsdp", "automodel", "internevo", "megatron-deepspeed")
+"""What trains: Megatron's layouts, weights sharded over data ranks alone (eager FSDP), and others measured."""
+SHARDED = ("fsdp", "automodel")
+"""Those that share out weights too (ZeRO 3) where no layout is given."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,19 @@ def named_software(text: str) -> tuple[str, str]:
 
 
 def groups_at(model: LanguageModel, at: Machine, precision: str, software: str) -> dict[str, str]:
-    """The groups of a question; software without a release is that of the newest."""
+    """The groups of a question; software without a release is that of the newest, and one that was measured on other
+    makers' machines alone stands for none that is named: another stack runs there."""
     name, version = named_software(software)
+    if foreign(at, name):
+        name, version = UNNAMED, ""
     chip = _fitted_machine(at, fitted_runs(name)) or at.name
     release = f"{RELEASED.get(name, name)} {version}" if version else ""
     return training_groups(at, chip, name, release, model.name, precision)
+
+
+def foreign(at: Machine, name: str) -> bool:
+    """Whether stacks were measured on machines of this maker, and this one was not."""
+    return name not in training_fit().stacks.get(vendor_of(at), (name,))
 
 
 def unseen_machine(at: Machine, software: str) -> list[Condition]:

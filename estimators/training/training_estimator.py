@@ -23,7 +23,7 @@ from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.estimators.training.layout_memory import FITS, fit_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep, filled, moved
-from slipstick.estimators.training.training_domain import named_software
+from slipstick.estimators.training.training_domain import SHARDED, named_software
 from slipstick.estimators.training.training_law import UNNAMED
 from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer, known_text
 from slipstick.hwmodels.machine import Machine
@@ -60,7 +60,7 @@ WORDS = {
     "input": "waiting for input",
 }
 """Parts of a step, in words."""
-SOURCE = "terms fitted to 323 published steps (docs/notes/training.md); power by factors of metered GPUs"
+SOURCE = "terms fitted to 432 published steps (docs/notes/training.md); power by factors of metered GPUs"
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class TrainingEstimator(PrimaryQuantity):
         return frozenset({*LAYOUT, *SIZES, INPUT_RATE})
 
     def run_defaults(self, machine: Machine) -> Mapping[str, float]:
-        """Numbers of the run that hold where none are given: one device; FSDP shares out weights too."""
-        return {**LAYOUT, "shard": 4.0} if software_of(machine).startswith("fsdp") else LAYOUT
+        """Numbers of the run that hold where none are given: one device; `SHARDED` share out weights too."""
+        return {**LAYOUT, "shard": 4.0} if software_of(machine).partition(" ")[0] in SHARDED else LAYOUT
 
     def of_run(
         self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None

@@ -5,8 +5,8 @@ Megatron and FSDP are one law: what trains is a level of grouping like the chip,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,15 @@ import numpy as np
 
 from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, half_over_levels, mean_of_levels, slopes_at_once
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import LawFit, mean_of_levels, slopes_at_once
+from slipstick.estimators.fitting.group_effects_model import (
+    SOURCE,
+    UNGROUPED,
+    Columns,
+    FloatArray,
+    Grouping,
+    ParameterPrior,
+)
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
 from slipstick.hwmodels.machine import Machine
@@ -77,21 +84,34 @@ def columns_of(steps: Sequence[StepAmounts]) -> dict[str, FloatArray]:
     return {f.name: np.array([getattr(one, f.name) for one in steps], dtype=float) for f in fields(StepAmounts)}
 
 
+def vendor_of(machine: Machine) -> str:
+    """The maker of a machine, as groups of the law name it."""
+    return machine.family.split("-")[0]
+
+
 def training_groups(
     machine: Machine, chip: str, software: str, release: str, model: str, precision: str
 ) -> dict[str, str]:
-    """The groups of a step; `release` names who released what ("megatron-bridge 26.04"), or is empty."""
+    """The groups of a step; `release` names who released what ("megatron-bridge 26.04"), or is empty.
+
+    Steps scatter as those of whoever released the software, or of the software.
+    """
     return {
-        "vendor": machine.family.split("-")[0], "chip": chip, "software": software, "release": release,
+        SOURCE: release.partition(" ")[0] or software,
+        "vendor": vendor_of(machine), "chip": chip, "software": software, "release": release,
         "recipe": f"{software} {chip} {model} {precision}",
     }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingFit:
-    """The law as fitted: terms and bands for a machine, a stack of software, its release, a model and a precision."""
+    """The law as fitted: terms and bands for a machine, a stack of software, its release, a model and a precision.
+
+    `stacks`: software by the vendor of the machines on which runs of it were fitted; of a vendor not in it, any.
+    """
 
     fit: LawFit
+    stacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: FittedFile) -> TrainingFit:
@@ -99,7 +119,8 @@ class TrainingFit:
 
         Raises InputError where it holds no fit of the law.
         """
-        return cls(document.fit(TrainingLaw().name))
+        vendors = {name: facts.get("vendors", ()) for name, facts in document.facts.items()}
+        return cls(document.fit(TrainingLaw().name), stacks_of(vendors))
 
     def known(self, groups: Mapping[str, str]) -> dict[str, str]:
         """The groups with a release that was measured: software keeps what earlier releases gained.
@@ -108,11 +129,14 @@ class TrainingFit:
         machines of a vendor of whom nothing was measured another stack runs, whatever it is called.
         """
         if self._elsewhere(groups):
-            return {**groups, "software": f"of {groups['vendor']}", "release": f"of {groups['vendor']}"}
+            other = f"of {groups['vendor']}"
+            return {**groups, SOURCE: other, "software": other, "release": other}
         who, _, version = self._released(groups).partition(" ")
         seen = self.releases(who)
         earlier = [one for one in seen if not version or numbers_of_release(one) <= numbers_of_release(version)]
-        return {**groups, "release": f"{who} {(earlier[-1:] or seen[:1])[0]}" if seen else UNGROUPED}
+        if not seen:
+            return {**groups, "release": UNGROUPED}
+        return {**groups, SOURCE: who, "release": f"{who} {(earlier[-1:] or seen[:1])[0]}"}
 
     def _elsewhere(self, groups: Mapping[str, str]) -> bool:
         return groups["vendor"] not in self.fit.seen("vendor")
@@ -137,12 +161,12 @@ class TrainingFit:
         )
 
     def candidates(self, groups: Mapping[str, str]) -> tuple[dict[str, str], ...]:
-        """The groups themselves; where no software is named, those of each that was measured there."""
+        """The groups themselves; where no software is named, those of each measured on the vendor's machines."""
         if groups["software"] != UNNAMED or self._elsewhere(groups):
             return (dict(groups),)
         return tuple(
-            {**groups, "software": name, "recipe": f"{name}{groups['recipe']}"}
-            for name in sorted(self.fit.seen("software"))
+            {**groups, SOURCE: name, "software": name, "recipe": f"{name}{groups['recipe']}"}
+            for name in sorted(self.stacks.get(groups["vendor"], self.fit.seen("software")))
         )
 
     def terms(self, groups: Mapping[str, str]) -> TrainingTerms:
@@ -179,15 +203,24 @@ class TrainingFit:
     ) -> tuple[float, dict[str, float]]:
         """Of a step whose software nobody named: half of the 80 % band of its log time, and its seconds by software.
 
+        The band is that of a stack that was not seen, and no narrower than under any that was.
+
         `without`: as `half_width` has it; with "software" in it, the band under the least sure one.
         """
         candidates = self.candidates(groups)
-        seconds = [self.seconds(columns, [one]) for one in candidates]
-        halves = [self.half_width(columns, [one], without) for one in candidates]
-        half = max(halves) if "software" in without else half_over_levels(halves, seconds)
-        return float(half[0]), {one["software"]: float(each[0]) for one, each in zip(candidates, seconds, strict=True)}
+        other = f"another of {groups['vendor']}"
+        unseen = {**groups, SOURCE: other, "software": other}
+        asked = candidates if "software" in without else (*candidates, unseen)
+        half = max(float(self.half_width(columns, [one], without)[0]) for one in asked)
+        return half, {one["software"]: float(self.seconds(columns, [one])[0]) for one in candidates}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
         """By level the group of each step, as the fit knows it (`known`)."""
         known = [self.known(one) for one in groups]
-        return {level.name: [one[level.name] for one in known] for level in LEVELS}
+        return {name: [one[name] for one in known] for name in (SOURCE, *(level.name for level in LEVELS))}
+
+
+def stacks_of(vendors: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+    """Software by vendor, of vendors by software."""
+    names = {name for each in vendors.values() for name in each}
+    return {name: frozenset(one for one, each in vendors.items() if name in each) for name in sorted(names)}

@@ -36,6 +36,7 @@ from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_domain import (
     MACHINE,
     SOFTWARE,
+    foreign,
     groups_at,
     named_software,
     outside,
@@ -115,8 +116,9 @@ class TrainedBatch:
     precision
         Of the layers' products: bf16, fp8, mxfp8 or nvfp4.
     software
-        megatron, or fsdp (weights sharded over data ranks alone), with a release if need be ("megatron 26.02"); ""
-        where nobody says: the mean of those that were measured, with what they differ by in the band.
+        megatron, fsdp (weights sharded over data ranks alone) or another of `SOFTWARE`, with a release if need be
+        ("megatron 26.02"); "" where nobody says: the mean of those that were measured, with what they differ by in the
+        band.
     known
         Measured steps of the same model on the same machine, which calibrate the terms.
     input_rate
@@ -319,7 +321,9 @@ class TrainingStepAnswer:
         """What trains, with its release; where nobody says, between which of those measured the step lies."""
         made = self.of
         if made.software:
-            note = training_fit().release_note(made.groups)
+            name, _ = named_software(made.software)
+            strange = foreign(made.machine, name) and "not measured on machines of this maker: as what was"
+            note = strange or training_fit().release_note(made.groups)
             return (Condition(TRAINER, made.software, "given", note),)
         if made.known:
             return (Condition(TRAINER, SOFTWARE[0], "default", "moved by measured steps"),)

@@ -23,7 +23,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "recorded_on": "the machine on which a trace was recorded",
             "model": "a language model",
             "workload": "the workload of your own that you want to know more of",
-            "trainer": "what trains, with a release if need be: megatron | fsdp (weights sharded over data ranks)",
+            "trainer": "what trains, with a release if need be: megatron | fsdp (weights sharded) | automodel | ...",
             "engine": "software that runs the model, with a version if need be ('vllm 0.19.0')",
             "estimator": "the estimator, by name or your own MODULE:ATTRIBUTE",
             "input": "shapes of the inputs of your FUNCTION",

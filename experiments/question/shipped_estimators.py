@@ -155,7 +155,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
         "training",
         build.trained_model,
         purpose="a training step of a language model: time, tokens/s, MFU, memory, power, cost under a layout",
-        domain="GPUs under Megatron or FSDP (machine.runtime.library=fsdp), dense models and experts",
+        domain="GPUs under five trainers (machine.runtime.library=fsdp), dense models and experts",
         error="median 4 to 13 % of published steps, machines, models and systems left out",
         board="training",
         fitted_for=(Domain(kinds=("training",)),),

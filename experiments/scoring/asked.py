@@ -22,6 +22,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoring.rules_of_thumb import program
 from slipstick.experiments.scoring.score import progress
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
@@ -71,7 +72,7 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
 
 @dataclass(frozen=True)
 class Answers:
-    """Seconds of some rows, ends of their 80 % bands, and what the roofline says, each of shape (rows,).
+    """Seconds of some rows, ends of their 80 % bands, what the rule of thumb says, each of shape (rows,).
 
     Not a number where the question was refused or not put.
     """
@@ -79,7 +80,7 @@ class Answers:
     seconds: FloatArray
     low: FloatArray
     high: FloatArray
-    roofline: FloatArray
+    rule: FloatArray
 
 
 def answers(questions: Sequence[tuple[Workload, Machine]], fitted: Fitted | None = None) -> Answers:
@@ -87,13 +88,13 @@ def answers(questions: Sequence[tuple[Workload, Machine]], fitted: Fitted | None
     return Answers(*np.array([_answer(*one, fitted) for one in questions], dtype=float).reshape(-1, 4).T)
 
 
-def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, float, float, float]:
+def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tuple[float, ...]:
     try:
         made = question(workload, machine, calibration=fitted).answer()
     except InputError:
         return (float("nan"),) * 4
     low, high = made.interval(LEVEL) or (made.time, made.time)
-    return made.time, low, high, question(workload, machine, "roofline").answer().time
+    return made.time, low, high, program(workload, machine)
 
 
 def left_out(

@@ -21,6 +21,7 @@ from typing import Any
 
 from slipstick.common.readers import read_json
 from slipstick.common.writer import atomic_write
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import Board, Front
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.experiments.scoring.score_summary import Summary
@@ -52,6 +53,7 @@ Bold: the goal is missed. Errors are of times. The band should hold 80 % of the 
 far above says that it is too wide, one below that it promises too much. Errors of a logarithm are given times 100.
 
 The best simple method is nearer than ours in: {worse}. It is the best of several, chosen with hindsight.
+A rule of thumb (70 % of the bandwidth, 50 % of the peak, 45 % in training) is nearer at the median in: {ruled}.
 
 ## All scoreboards together
 
@@ -206,9 +208,27 @@ def front_page(lines: Sequence[Line], runs: Mapping[str, Saved], folder: str = "
         if min(line.usual.baselines.values(), default=float("inf")) < (line.usual.ours or 0.0)
     )
     text.append(
-        FOOT.format(worse=worse or "none", boards=len(runs), met=met, goals=len(goals), pages=pages, together=together)
+        FOOT.format(
+            ruled=ruled(runs) or "none",
+            worse=worse or "none",
+            boards=len(runs),
+            met=met,
+            goals=len(goals),
+            pages=pages,
+            together=together,
+        )
     )
     return "\n".join(text)
+
+
+def ruled(runs: Mapping[str, Saved]) -> str:
+    """On which boards the rule of thumb errs less at the median than ours does, and in how many of their cases."""
+    made = []
+    for name, run in runs.items():
+        asked = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
+        lost = [row for row in asked if row.baselines[RULE] < (row.ours or 0.0)]
+        made += [f"{name} ({len(lost)} of {len(asked)} cases)"] if lost else []
+    return ", ".join(made)
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:

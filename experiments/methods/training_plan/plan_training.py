@@ -72,8 +72,8 @@ def plan_training(
     dtype
         Of the layers' products: bf16, fp8, mxfp8, nvfp4.
     trainer
-        megatron, or fsdp (weights sharded over data ranks alone), with a release if need be ("megatron 26.02"); ""
-        where it is not known: the mean of those measured, with what they differ by in the band.
+        megatron, fsdp (weights sharded over data ranks alone) or another of `SOFTWARE`, with a release if need be
+        ("megatron 26.02"); "" where it is not known: the mean of those measured, with what they differ by in the band.
     measured
         A CSV of measured steps of this run, which calibrate the terms (see `read_known`).
     rows

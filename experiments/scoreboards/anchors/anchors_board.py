@@ -26,6 +26,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, noise_floor, roofline
 from slipstick.experiments.scoreboards.anchors import user_rows_scores
 from slipstick.experiments.scoreboards.gpu import gpu_data
+from slipstick.experiments.scoring.rules_of_thumb import BANDWIDTH, PEAK, RULE
 from slipstick.experiments.scoring.score import MAPE, Board, Data, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -126,7 +127,11 @@ def _both(
     """From the data sheet alone, and after one product and one addition."""
     part = thinned([form], SCORED)
     plain = roofline(part)
-    baselines = {"roofline": plain, "calibrated roofline": roofline(part, four_numbers(others))}
+    baselines = {
+        "roofline": plain,
+        RULE: roofline(part, (PEAK, BANDWIDTH, 0.0, 0.0)),
+        "calibrated roofline": roofline(part, four_numbers(others)),
+    }
     before = alone.predict(part, LEVEL)
     known = {**baselines, "no anchors": before.time}
     if (by_anchor := _one_factor(part, plain, anchors)) is not None:

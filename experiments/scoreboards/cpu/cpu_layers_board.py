@@ -1,8 +1,8 @@
 """Layers of image networks on a four-core cloud CPU, models held out: the default answer to each.
 
 The DLBricks authors' times of single layers on an EC2 c5.2xlarge (mean of their repeats). Models are cut into five
-folds; three numbers a kind are fitted to the other folds and answer in place of those that ship. Baselines: the data
-sheet's roofline, and that roofline times one factor a kind, of the other folds as well.
+folds; three numbers a kind are fitted to the other folds and answer in place of those that ship. Baselines: the rule of
+thumb, and a roofline times one factor a kind, of the other folds as well.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, FOLDS, KINDS, layer_frame
 from slipstick.experiments.scoring.asked import Fits, left_out
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, MAPE, Board, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -63,13 +64,16 @@ def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
         turns = rows.turns([layer.model for layer in rows.rows], at_most=FOLDS)
         made = left_out(rows.rows, turns, _ask, _fits)
         at, seconds = slice(rows.first, None), np.array([layer.seconds for layer in rows.rows])
-        over, factor = seconds / made.roofline, np.full(len(seconds), np.nan)
+        over, factor = seconds / made.rule, np.full(len(seconds), np.nan)
         for fold in rows.folds([layer.model for layer in rows.rows], at_most=FOLDS):
             others = over[fold.known][np.isfinite(over[fold.known])]
             factor[fold.scored] = np.exp(np.median(np.log(others))) if len(others) else np.nan
         note = f"median |log ratio| {log_quantile(0.5, made.seconds[at], seconds[at]):.3f}, "
         note += f"90th percentile {log_quantile(0.9, made.seconds[at], seconds[at]):.3f}"
-        baselines = {"roofline": made.roofline[at], "roofline times one factor": (made.roofline * factor)[at]}
+        baselines = {
+            RULE: made.rule[at],
+            "roofline times one factor": (made.rule * factor)[at],
+        }
         yield Scored(
             kind, GIVEN if rows.first else "models, five folds", seconds[at], made.seconds[at], (MAPE,), (), baselines,
             low=made.low[at], high=made.high[at], noise=_floor(rows.scored), reason=note,

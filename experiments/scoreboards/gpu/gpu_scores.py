@@ -14,8 +14,10 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.plausibility import violations
 from slipstick.estimators.gpu.transfer.unmeasured_machine import RowForecast
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
+from slipstick.experiments.scoring.rules_of_thumb import BANDWIDTH, PEAK, RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, MAPE, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.experiments.scoring.scored_cases import Input
@@ -66,6 +68,7 @@ def score(board: OperationBoard, name: str, frame: pd.DataFrame, group: Sequence
         board.predict(name, frame, group),
         {
             "roofline": board.roofline(name, frame),
+            RULE: roofline(board.forms_of(name, frame), (PEAK, BANDWIDTH, 0.0, 0.0)),
             "calibrated roofline": board.calibrated_roofline(name, frame, group),
         },
         len(flagged),

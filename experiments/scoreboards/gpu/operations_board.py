@@ -360,6 +360,12 @@ def _whole_models(boards: Mapping[tuple[str, ...], gpu_tables.OperationBoard], d
     return whole_models.rows(data.scored, _model_boards(boards, data.folder))
 
 
+def _tuned_products(data: Data) -> Iterator[Scored]:
+    from slipstick.experiments.scoreboards.gpu import other_programs
+
+    return other_programs.tuned(data)
+
+
 def _other_programs(data: Data) -> Iterator[Scored]:
     from slipstick.experiments.scoreboards.gpu import other_programs
 
@@ -458,6 +464,7 @@ BOARD = Board(
     {
         "operations": Part(_operations, _given_operations),
         "products by other programs": _other_programs,
+        "products of a tuner": _tuned_products,
         "kernels of vLLM by Frontier": frontier_rows,
         POWER: Part(power_rows, given_power),
     },

@@ -15,6 +15,7 @@ import numpy as np
 from slipstick.common.frames import csv_frame
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.scoring.asked import answers
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -38,6 +39,8 @@ LAYERS: Mapping[str, tuple[int, int]] = {
 """Features out and in of Llama 3.1 8B's products (its config.json)."""
 PARAMETERS = 8.03e9
 """Of that model, which are read between two uses of one of its weights."""
+TUNED, MOST_TUNED = "gpu/aiter/gemm.csv.gz", 250
+"""The table of AMD's tuner, and about how many of its rows of a device and type are asked."""
 EVERY = 4
 """Of the decoder's token counts, so many apart are scored: neighbours are alike."""
 LONG = 50e-6
@@ -57,6 +60,22 @@ def rows(data: Data) -> Iterator[Scored]:
     yield from _scored("BF16 gemm, RTX 4090", whole, "bfloat16", _decoder(data.judged(DECODER)))
 
 
+def tuned(data: Data) -> Iterator[Scored]:
+    """Products that AMD's tuner timed on Instinct: the best kernel of a shape, warm, by type; layers are the groups.
+
+    Left out: rows marked suspicious, batches, the 80 units of a partition, and types that the law has no fit of.
+    """
+    frame = csv_frame(data.judged(TUNED))
+    frame = frame[frame["suspicious"].isna() & (frame["batches"] == 1)]
+    for units, name in ((304, "mi300x"), (256, "mi355x")):
+        for dtype, kept in (("bfloat16", "bf16"), ("float8_block", "fp8")):
+            mine = frame[(frame["compute_units"] == units) & (frame["weight_dtype"] == kept)]
+            mine = mine.sort_values(["n", "k", "m"]).iloc[:: max(1, len(mine) // MOST_TUNED)]
+            part = mine.rename(columns={"m": "n", "n": "m", "time_s": "time"})
+            layers = [f"{n} x {k}" for n, k in zip(mine["n"], mine["k"], strict=True)]
+            yield from _scored(f"{kept} products tuned, {name}", machine(name), dtype, part, layers)
+
+
 def _decoder(path: Path) -> pd.DataFrame:
     import pandas as pd
 
@@ -68,21 +87,24 @@ def _decoder(path: Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame) -> Iterator[Scored]:
+def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame, groups: Sequence[str] = ()) -> Iterator[Scored]:
     sizes = zip(frame["m"], frame["n"], frame["k"], strict=True)
     made = [gemm("product", float(m), float(n), float(k), dtype=dtype) for m, n, k in sizes]
-    yield from scored_operations(case, at, made, frame["time"])
+    yield from scored_operations(case, at, made, frame["time"], groups)
 
 
-def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
-    """Default answers for single operations beside measured seconds; the long ones apart."""
+def scored_operations(
+    case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float], groups: Sequence[str] = ()
+) -> Iterator[Scored]:
+    """Default answers for single operations beside measured seconds; the long ones apart. `groups`: of each, if any."""
     measured = np.asarray(seconds, dtype=np.float64)
     answered = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
-    ours, low, high, plain = answered.seconds, answered.low, answered.high, answered.roofline
+    ours, low, high = answered.seconds, answered.low, answered.high
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(
                 name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-                baselines={"roofline": plain[rows]}, low=low[rows], high=high[rows], groups=at.name,
+                baselines={RULE: answered.rule[rows]}, low=low[rows], high=high[rows],
+                groups=[groups[i] for i in np.flatnonzero(rows).tolist()] if groups else at.name,
                 reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip

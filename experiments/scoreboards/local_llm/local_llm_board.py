@@ -26,12 +26,14 @@ from slipstick.experiments.scoreboards.local_llm.local_rows import (
     read_local,
     timed,
 )
+from slipstick.experiments.scoring.rules_of_thumb import BANDWIDTH, PEAK, RULE
 from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, MissingError, Part, Scored
 
 GOALS = {"newest unseen": (18.0, 50.0), "rows given": (18.0, 50.0), "14B from 8B on one machine": (4.0, 16.0)}
 PROMPT_GOALS = {"newest unseen": (25.0, 60.0), "rows given": (25.0, 60.0)}
 KINDS = {GENERATING: ("time of a token", GOALS), PROMPTING: ("time of a prompt's token", PROMPT_GOALS)}
 NOISE = 2.4
+SHARES = {GENERATING: BANDWIDTH, PROMPTING: PEAK}
 ENOUGH = 20
 
 
@@ -81,9 +83,11 @@ def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> S
         same = [r for r in others if r.backend == row.backend and r.chip != row.chip]
         ratio = float(np.median([r.seconds(met.phase) / _least(r, met.phase) for r in same])) if same else 2.0
         base.append(_least(row, met.phase) * ratio)
+    bound = np.array([_least(row, met.phase) for row in met.rows])
     return Scored(
         name, held, met.measured, met.seconds, PERCENT, goals.get(held, ()),
-        {"one efficiency": np.array(base)}, enough=ENOUGH, noise=NOISE, half=met.half,
+        {"one efficiency": np.array(base), RULE: bound / SHARES[met.phase]},
+        enough=ENOUGH, noise=NOISE, half=met.half,
         reason=f"{note}; {len({row.chip for row in met.rows})} chips left out",
         groups=held if held == "newest unseen" else [row.groups[HELD_OUT.get(held, "chip")] for row in met.rows],
         inputs=[

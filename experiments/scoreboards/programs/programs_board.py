@@ -1,8 +1,8 @@
 """PyTorch programs (KernelBench v0.1) on GPUs: a program nobody timed, a device nobody timed, and compiled or eager.
 
 What is scored is the default answer to a question, from fits that never saw the program, the device, or any of the
-device's generation. Baselines: the roofline of each operation, and the time on the nearest device that is known, scaled
-by bandwidth, which a user has who timed the program there. Four machines of two generations: no more is known of
+device's generation. Baselines: the rule of thumb of each operation, and the time on the nearest device that is known,
+scaled by bandwidth, which a user has who timed the program there. Four machines of two generations: no more is known of
 devices. The time of a host's issue that ships was fitted to these hosts among fifteen.
 """
 
@@ -21,6 +21,7 @@ from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUC
 from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Front, MissingError, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -102,7 +103,7 @@ def _scores(
         yield Scored(
             f"{case}, {host}" if host else case, held, seconds[at], made.seconds[at], LOGARITHMIC,
             () if host else GOALS.get(held if rows.first else case, ()),
-            {"roofline": made.roofline[at], "nearest device by bandwidth": copied[at]},
+            {RULE: made.rule[at], "nearest device by bandwidth": copied[at]},
             low=made.low[at], high=made.high[at], noise=NOISE,
             groups=[rows.rows[place].source if held == "program" else hosts[place] for place in at.tolist()],
         )  # fmt: skip

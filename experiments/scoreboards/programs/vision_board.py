@@ -2,7 +2,7 @@
 
 What is scored is the default answer to a question about the network as it was run (under autocast in 16 bits on GPUs,
 channels together where they lay so), from fits that never saw its family, or neither family nor device. Baselines: the
-roofline of each operation, and two numbers a device and mode (multiply-adds and activations, a rate each).
+rule of thumb of each operation, and two numbers a device and mode (multiply-adds and activations, a rate each).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
 from slipstick.experiments.scoreboards.programs.vision_law import as_run
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, setting_of, two_numbers
 from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
@@ -132,8 +133,8 @@ def _scores(dataset: str, held: str, rows: Rows[pd.Series], cases: Sequence[str]
             f"{device} unseen,{use}" if dataset == DEVICES else case, held,
             wanted["step_s"].to_numpy(dtype=float), made.seconds[at], LOGARITHMIC,
             GOALS.get(case, ()) if dataset == DATASET else (),
-            {"roofline": made.roofline[at], "MACs and activations": plain}, low=made.low[at], high=made.high[at],
-            noise=NOISE, groups=wanted["family"].astype(str).tolist(), dataset=dataset,
+            {RULE: made.rule[at], "MACs and activations": plain}, low=made.low[at],
+            high=made.high[at], noise=NOISE, groups=wanted["family"].astype(str).tolist(), dataset=dataset,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.experiments.scoreboards.serving.step_fit import step_rows
+from slipstick.experiments.scoring.rules_of_thumb import longer, products
 
 FloatArray = npt.NDArray[np.float64]
 SEVEN = (
@@ -56,6 +57,11 @@ class Roofs:
         return np.column_stack(terms)
 
     @property
+    def rule(self) -> FloatArray:
+        """The rule of thumb, seconds."""
+        return longer(self.flop, self.memory)
+
+    @property
     def bound(self) -> FloatArray:
         """The roofline: the larger of memory and arithmetic, seconds."""
         return np.asarray(np.maximum(self.memory, self.flop), dtype=float)
@@ -91,3 +97,10 @@ def nearest_scaled(known: Sequence[SiliconCase], scored: Sequence[SiliconCase]) 
     at, measured, bound = places(theirs), np.array([c.tpot for c in known]), theirs.bound
     nearest = [int(np.argmin(((at - place) ** 2).sum(axis=1))) for place in places(ours)]
     return np.asarray(measured[nearest] * ours.bound / bound[nearest], dtype=float)
+
+
+def first_by_rule(cases: Sequence[SiliconCase]) -> FloatArray:
+    """Seconds, shape (cases,), to the first token by the rule of thumb: its prompt's flop on a replica's devices."""
+    flop = np.array([2.0 * case.model.token_weights * case.load.input_tokens for case in cases])
+    devices = np.array([case.layout.devices / case.layout.replicas for case in cases])
+    return products(flop / (step_rows(cases).columns["device.narrow_peak"] * devices))

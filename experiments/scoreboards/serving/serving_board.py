@@ -23,7 +23,13 @@ from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
 from slipstick.experiments.scoreboards.serving.inferencex import read_inferencex
 from slipstick.experiments.scoreboards.serving.mlperf import mlperf_scores
 from slipstick.experiments.scoreboards.serving.request_scores import request_scores
-from slipstick.experiments.scoreboards.serving.serving_baselines import nearest_scaled, one_efficiency, seven_numbers
+from slipstick.experiments.scoreboards.serving.serving_baselines import (
+    Roofs,
+    first_by_rule,
+    nearest_scaled,
+    one_efficiency,
+    seven_numbers,
+)
 from slipstick.experiments.scoreboards.serving.serving_refit import (
     FILE,
     GENERATION,
@@ -41,6 +47,7 @@ from slipstick.experiments.scoreboards.serving.serving_refit import (
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase, read_cases
 from slipstick.experiments.scoreboards.serving.step_fit import banded, first_rows, fitted, groups_of, step_rows
 from slipstick.experiments.scoreboards.serving.system_choice import Predictions, picks
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -149,6 +156,7 @@ def _first_seconds(made: ServingFit, cases: Sequence[SiliconCase]) -> FloatArray
 
 def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, level: str = "model") -> Scored:
     others = {"seven numbers": predicted.seven, "one efficiency": predicted.one, "nearest, scaled": predicted.nearest}
+    others[RULE] = Roofs(predicted.scored).rule
     return Scored(
         f"time of a further token, {kind}", held, np.array([c.tpot for c in predicted.scored]), predicted.further,
         PERCENT, GOALS.get((held, kind), ()), others, half=half, enough=ENOUGH, noise=NOISE["tpot"],
@@ -159,7 +167,8 @@ def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, lev
 def _first(predicted: Predictions, kind: str, held: str) -> Scored:
     return Scored(
         f"time to the first token, {kind}", held, np.array([c.ttft for c in predicted.scored]), predicted.first,
-        PERCENT, FIRST_GOAL, enough=ENOUGH, noise=NOISE["ttft"], groups=[c.model.name for c in predicted.scored],
+        PERCENT, FIRST_GOAL, {RULE: first_by_rule(predicted.scored)}, enough=ENOUGH, noise=NOISE["ttft"],
+        groups=[c.model.name for c in predicted.scored],
         reason="illustration: taken as means where medians are not known (the table does not state it)",
     )  # fmt: skip
 

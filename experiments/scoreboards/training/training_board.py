@@ -1,8 +1,8 @@
-"""Scoreboard: steps of published training runs, held out by scale, accelerator, model, release and cluster size.
+"""Scoreboard: steps of published training runs; held out: scale, accelerator, model, release, cluster size, trainer.
 
-One law is fitted to Megatron (MLPerf and Megatron-Bridge) and FSDP (llm-foundry). What is left out of a fit is left out
-of all sources. Baselines: a roofline with one fitted share of the peak, and the nearest known run at the same flop/s a
-device, both of the same stack.
+One law is fitted to Megatron (MLPerf and Megatron-Bridge), FSDP (llm-foundry) and other people's trainers. What is left
+out of a fit is left out of all sources. Baselines: a roofline with one fitted share of the peak, and the nearest known
+run at the same flop/s a device, both of the same stack; and the rule of thumb.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ import numpy as np
 
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.scoreboards.training.own_steps_scores import grown
-from slipstick.experiments.scoreboards.training.training_coverage import memory_row
+from slipstick.experiments.scoreboards.training.training_coverage import memory_row, memory_scored
 from slipstick.experiments.scoreboards.training.training_fit import (
     NEWEST,
     OUTER,
     SOFTWARE,
+    TRAINER,
     LeftOutRuns,
+    by_software,
     fitted,
     judged,
     left_out,
     outer_folds,
+    software_of,
+    trainers_left_out,
+    unplaced,
 )
-from slipstick.experiments.scoreboards.training.training_rows import FILES, TrainingRun, training_runs
+from slipstick.experiments.scoreboards.training.training_rows import COMMUNITY, FILES, TrainingRun, training_runs
 from slipstick.experiments.scoreboards.training.training_scores import (
     baseline_errors,
     figures,
@@ -46,12 +51,16 @@ GOALS = {
     ("llm-foundry", "system left out"): (0.12, 0.30),
     ("llm-foundry", "cluster size left out"): (0.05, 0.12),
 }
+MEMORY_STATED = ("internevo", "bigscience")
+"""Of the other trainers those whose rows state what is computed again."""
+TRAINER_GOALS = (0.20, 0.60)
+OTHERS = "training: other trainers"
 NOISE = {"mlperf": (0.002, 0.005), "megatron-bridge": (0.029, 0.15)}
 
 
 def _scores(source: str, data: Data) -> Iterator[Scored | ValidationRow]:
     """Medians and 90th percentiles of a source's cases."""
-    known = {name: training_runs(name, data.known(file))[0] for name, file in FILES.items()}
+    known = _known(data)
     runs = [run for each in known.values() for run in each]
     if source == "mlperf":
         yield _scale(known[source], runs)
@@ -63,6 +72,29 @@ def _scores(source: str, data: Data) -> Iterator[Scored | ValidationRow]:
     if source == "mlperf":
         yield from searched_scores(data.known(FILES[source]), runs, MOST_KNOWN)
     yield memory_row(source, known[source])
+
+
+def _known(data: Data) -> dict[str, list[TrainingRun]]:
+    return {name: training_runs(name, data.known(file))[0] for name, file in FILES.items()}
+
+
+def _trainers(data: Data) -> Iterator[Scored | ValidationRow]:
+    """Each trainer's runs as questions that name none, from the runs of all others; then whether memory fits."""
+    known = _known(data)
+    made = trainers_left_out([*(run for each in known.values() for run in each), *unplaced()])
+    base = dict[str, list[float]]()
+    for name, mine in by_software(made.runs).items():
+        others = [run for run in made.runs if software_of(run) != name]
+        for baseline, values in baseline_errors(mine, others).items():
+            base.setdefault(baseline, []).extend(values)
+    yield figures(TRAINER, TRAINER, made, base, TRAINER_GOALS, _worst(made), dataset=OTHERS)
+    for name in dict.fromkeys(made.held_out):
+        at = [place for place, one in enumerate(made.held_out) if one == name]
+        some = LeftOutRuns(tuple(made.runs[i] for i in at), (name,) * len(at), made.errors[at], made.half[at])
+        part = {baseline: [values[i] for i in at] for baseline, values in base.items()}
+        yield figures(f"{TRAINER}: {name}", TRAINER, some, part, (), dataset=OTHERS)
+    yield from (memory_row(source, known[source]) for source in MEMORY_STATED)
+    yield memory_scored([run for each in known.values() for run in each], OTHERS)
 
 
 def _stack(source: str, runs: Sequence[TrainingRun]) -> list[TrainingRun]:
@@ -101,7 +133,7 @@ def _worst(made: LeftOutRuns) -> str:
 
 def _kept_aside(source: str, data: Data) -> Iterator[Scored]:
     """Rows of another file, from a fit to all rows here but those that stand in it, or in another of its folder."""
-    given, refused = training_runs(source, data.judged(FILES[source]))
+    given, refused = training_runs(source, data.judged(FILES.get(source, FILES["internevo"])))
     left = "; ".join(f"{reason}: {count}" for reason, count in sorted(refused.items()))
     if not given:
         raise MissingError(f"left out: {left}")
@@ -117,6 +149,11 @@ def _kept_aside(source: str, data: Data) -> Iterator[Scored]:
     yield replace(aside, least=np.array([peak_share(run) for run in made.runs]))
 
 
+def _others_kept_aside(data: Data) -> Iterator[Scored]:
+    for source in COMMUNITY:
+        yield from _kept_aside(source, data)
+
+
 def _key(run: TrainingRun) -> tuple[object, ...]:
     """What makes two rows one measurement: scored ones are taken out of the known."""
     return run.source, run.system, run.model.name, run.devices, run.batch, run.sequence, run.precision, run.seconds
@@ -124,12 +161,20 @@ def _key(run: TrainingRun) -> tuple[object, ...]:
 
 BOARD = Board(
     "How long does a training step take on accelerators, models or cluster sizes never measured?",
-    {f"training: {source}": Part(partial(_scores, source), partial(_kept_aside, source)) for source in FILES},
+    {
+        **{
+            f"training: {source}": Part(partial(_scores, source), partial(_kept_aside, source))
+            for source in FILES
+            if source not in COMMUNITY
+        },
+        OTHERS: Part(_trainers, _others_kept_aside),
+    },
     (
         Front(
             "Training step (MLPerf)", "the accelerator", "accelerator unseen", "accelerator unseen", "training: mlperf"
         ),
         Front("Training step (Megatron)", "the model", "model unseen", "model unseen", "training: megatron-bridge"),
+        Front("Training step, trainer not named", "the trainer", TRAINER, TRAINER, OTHERS),
         Front("Training step (FSDP)", "the system", "system left out", "system left out", "training: llm-foundry"),
     ),
 )

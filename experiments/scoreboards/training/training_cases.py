@@ -19,6 +19,7 @@ from slipstick.experiments.scoreboards.training.training_fit import (
 from slipstick.experiments.scoreboards.training.training_rows import FILES, TrainingRun, training_runs
 from slipstick.experiments.scoreboards.training.training_scores import baseline_errors
 from slipstick.experiments.scoring.model_inputs import machine_inputs, model_inputs
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 
 LAYOUT = ("tensor", "pipeline", "data", "context", "expert", "chunks", "micro", "shard", "recompute")
@@ -65,7 +66,7 @@ def case_set(scored: Path | None) -> CaseSet:
     def baseline(name: str) -> Sequence[StatedTime | None]:
         return [StatedTime(run.seconds * float(np.exp(e))) for run, e in zip(flat, baselines()[name], strict=True)]
 
-    names = ("roofline with one fitted share", "nearest known run, scaled")
+    names = ("roofline with one fitted share", "nearest known run, scaled", RULE)
     references = {"ours": ours} | {name: lambda name=name: baseline(name) for name in names}
     return CaseSet("training", "system", measured, references)
 

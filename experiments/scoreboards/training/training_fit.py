@@ -11,26 +11,42 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.folds import Fold, folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, mean_inner
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
-from slipstick.estimators.training.training_law import TrainingFit, TrainingLaw, columns_of, training_groups
+from slipstick.estimators.training.training_law import (
+    UNNAMED,
+    TrainingFit,
+    TrainingLaw,
+    columns_of,
+    stacks_of,
+    training_groups,
+    vendor_of,
+)
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
+    ONE_GPU,
+    ONE_GPU_FILE,
+    UNPLACED,
     TrainingRun,
     machine_name,
+    one_gpu_runs,
     training_runs,
 )
 
 NAME = "training"
-SOFTWARE = {"mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp"}
+SOFTWARE = {
+    "mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp", "internevo": "internevo",
+    "bigscience": "megatron-deepspeed", "automodel": "automodel", UNPLACED: "maxtext",
+    ONE_GPU: "ml-dataflow",
+}  # fmt: skip
 RELEASED = ("mlperf", "megatron-bridge")
 """Sources whose rows name a round or a release."""
-NEWEST, FAMILY = "newest release", "family"
+NEWEST, FAMILY, TRAINER = "newest release", "family", "trainer unseen"
 
 
 def software_of(run: TrainingRun) -> str:
@@ -62,18 +78,38 @@ def law_rows(runs: Sequence[TrainingRun]) -> LawRows:
         {name: [one[name] for one in groups] for name in groups[0]},
         [f"{run.model.name} {run.system} {run.devices} {run.precision} {run.sequence}" for run in runs],
         np.array([run.seconds for run in runs]),
-        [run.source for run in runs],
+        [one[SOURCE] for one in groups],
     )
 
 
 def fitted(runs: Sequence[TrainingRun], key: str) -> TrainingFit:
-    """The law fitted to runs, its bands stretched to hold 80 % of groups of `key`, and of families, left out in turn.
+    """The law fitted to runs, its bands stretched to hold 80 % of groups of `key`, and of families, left out in turn;
+    where the software is unseen, 80 % of stacks left out.
 
     Most groups are one family's models in nine sizes on many clusters: predicted by each other, they say nothing of a
     model or a system without a twin, so that no model is predicted by its family, and families decide beside `key`.
     """
     keys = dict.fromkeys([FAMILY if key in ("model", "release") else key, FAMILY])
-    return TrainingFit(calibrated(TrainingLaw(), law_rows(runs), *(key_of(runs, one) for one in keys)))
+    made = calibrated(TrainingLaw(), law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")
+    vendors = {name: {vendor_of(run.machine) for run in each} for name, each in by_software(runs).items()}
+    return TrainingFit(made, stacks_of(vendors))
+
+
+def _beside_others(runs: Sequence[TrainingRun], key: str) -> list[str]:
+    """The group of each run by a key; none where it holds all runs of a stack, which would be left out with it."""
+    names, alone = key_of(runs, key), set[str]()
+    for software, mine in by_software(runs).items():
+        if len({*key_of(mine, key)}) == 1:
+            alone.add(software)
+    return [UNGROUPED if software_of(run) in alone else name for run, name in zip(runs, names, strict=True)]
+
+
+def by_software(runs: Sequence[TrainingRun]) -> dict[str, list[TrainingRun]]:
+    """Runs by what trained, in the order of its name."""
+    made: dict[str, list[TrainingRun]] = {name: [] for name in sorted({*map(software_of, runs)})}
+    for run in runs:
+        made[software_of(run)].append(run)
+    return made
 
 
 def terms_of(fit: TrainingFit, run: TrainingRun) -> TrainingTerms:
@@ -106,6 +142,17 @@ def judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> Left
     errors = np.log(fit.seconds(rows.columns, groups) / rows.seconds)
     half = fit.half_width(rows.columns, groups)
     return LeftOutRuns(tuple(runs), (held_out,) * len(runs), errors, half, fit.fit.inner)
+
+
+def judged_unnamed(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
+    """Runs that a fit did not see, as questions that name no trainer."""
+    errors, half = [], []
+    for run in runs:
+        groups = training_groups(run.machine, machine_name(run.system), UNNAMED, "", run.model.name, run.precision)
+        step = TrainingStep(run.model, run.machine, run.sequence, run.precision, run.devices, fit.terms(groups))
+        errors.append(np.log(step.step(run.layout, run.batch).seconds / run.seconds))
+        half.append(fit.unnamed(columns_of([step.amounts(run.layout, run.batch)]), groups)[0])
+    return LeftOutRuns(tuple(runs), (held_out,) * len(runs), np.array(errors), np.array(half), fit.fit.inner)
 
 
 def together(parts: Sequence[LeftOutRuns]) -> LeftOutRuns:
@@ -151,6 +198,18 @@ def left_out(runs: Sequence[TrainingRun], source: str, key: str) -> LeftOutRuns:
     return together(parts)
 
 
+def trainers_left_out(runs: Sequence[TrainingRun]) -> LeftOutRuns:
+    """Every run as a question that names no trainer, from a fit without all runs of what trained it.
+
+    `runs`: of sources that are fitted and of others.
+    """
+    parts = []
+    for name, mine in by_software(runs).items():
+        known = [run for run in runs if software_of(run) != name and run.source in FILES]
+        parts.append(judged_unnamed(fitted(known, "system"), mine, name))
+    return together(parts)
+
+
 def known_runs() -> dict[str, list[TrainingRun]]:
     """All public runs by source.
 
@@ -165,6 +224,15 @@ def known_runs() -> dict[str, list[TrainingRun]]:
             raise InputError(why_missing(file))
         made[source] = training_runs(source, path)[0]
     return made
+
+
+def unplaced() -> list[TrainingRun]:
+    """Runs that are scored and not fitted; none where their file is missing."""
+    path, one = training_file(FILES["internevo"]), training_file(ONE_GPU_FILE)
+    return [
+        *(training_runs(UNPLACED, path)[0] if path is not None else ()),
+        *(one_gpu_runs(one) if one is not None else ()),
+    ]
 
 
 OUTER = (
@@ -194,8 +262,15 @@ def refit() -> FittedFile:
         measured = np.array([run.seconds for run in made.runs])
         seconds = np.exp(made.errors) * measured
         scores.append(OuterScore.of(case, source, made.groups, seconds, measured, made.half, made.inner))
+    made = trainers_left_out([*runs, *unplaced()])
+    measured = np.array([run.seconds for run in made.runs])
+    seconds = np.exp(made.errors) * measured
+    scores.append(OuterScore.of(TRAINER, "all", made.groups, seconds, measured, made.half, made.inner))
     fit = fitted(runs, "system")
-    facts = {name: facts_of([run for run in runs if software_of(run) == name]) for name in sorted({*SOFTWARE.values()})}
-    note = "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48)."
+    facts = {name: facts_of(each) for name, each in by_software(runs).items()}
+    note = (
+        "MLPerf training v5.0 and v5.1, NVIDIA-NeMo/Megatron-Bridge (067f987), mosaicml/llm-foundry (8c8dd48), "
+        "InternLM/InternEvo (c628a8c), bigscience-workshop/bigscience (9e64ede), NVIDIA-NeMo/Automodel (36044ad)."
+    )
     files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}
     return FittedFile(NAME, files, len(runs), {TrainingLaw().name: fit.fit}, tuple(scores), note, facts)
