@@ -14,9 +14,11 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     GENERATING,
     LAWS,
     PROMPTING,
+    UNKNOWN,
     LocalParameters,
     LocalWork,
     PromptLaw,
+    PromptWork,
     TokenLaw,
 )
 from slipstick.estimators.fitting.fitted_model import LawFit
@@ -45,19 +47,28 @@ class PhaseFit:
 
     def values(self, groups: Mapping[str, str]) -> dict[str, float]:
         """Parameters of these groups; what was not fitted has no effect."""
-        made = self.made.values(self.law, self.named(groups))
+        made = self.made.values(self.law, self.named(self.today(groups)))
         return {name: float(value[0]) for name, value in made.items()}
 
-    def seconds(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+    def seconds(self, work: LocalWork | PromptWork, groups: Mapping[str, str]) -> float:
         """Seconds of a token."""
-        return float(self.made.seconds(self.law, work.columns(), self.named(groups))[0])
+        return float(self.made.seconds(self.law, work.columns(), self.named(self.today(groups)))[0])
 
-    def half_width(self, work: LocalWork, groups: Mapping[str, str]) -> float:
+    def today(self, groups: Mapping[str, str]) -> Mapping[str, str]:
+        """Groups with the newest release whose prompts were timed, where a question names none: no surer for it.
+
+        Prompts gain a quarter from year to year, new tokens hardly.
+        """
+        head = f"{groups['program']} 2"  # of the year 2000 and later; with a library's name there is a bracket first
+        known = [name for name in self.made.seen("release") if name.startswith(head) and self.law.name == PROMPTING]
+        return {**groups, "release": max(known)} if known and groups["release"] == UNKNOWN else groups
+
+    def half_width(self, work: LocalWork | PromptWork, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log time."""
         return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
 
     def widened(
-        self, work: LocalWork, groups: Mapping[str, str], left_out: Iterable[tuple[str, float]]
+        self, work: LocalWork | PromptWork, groups: Mapping[str, str], left_out: Iterable[tuple[str, float]]
     ) -> tuple[float, tuple[Condition, ...]]:
         """Half of the 80 % band of log time with what a file omits, and what makes it wider.
 

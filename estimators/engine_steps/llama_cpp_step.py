@@ -1,10 +1,10 @@
 """One sequence on one device, as llama.cpp runs it: seconds of a new token and of a prompt's.
 
 A new token reads every weight once, and the cache of its context: bytes over bandwidth, arithmetic that unpacks and
-multiplies on the plain units, a number of clock cycles for each layer and for the token. Tokens of a prompt share what
-is read and are bound by arithmetic, but for routed experts: a batch of 512 tokens visits nearly all of them, with few
-tokens each. One law of both, with effects of the backend, of the program (llama.cpp or llamafile), of the way weights
-are stored and of the machine's generation and chip.
+multiplies on the plain units, a number of clock cycles for each layer and for the token. Tokens of a prompt pass the
+layers in batches that share what is read and unpacked; their products take matrix engines and the cores that feed
+them, and attention takes its own share. Both laws have effects of the backend, of the program (llama.cpp or llamafile)
+and its release, of the way weights are stored and of the machine's generation and chip.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from slipstick.workloads.language.weight_types import WeightType
 _Numbers: TypeAlias = Any
 UNKNOWN = "not given"
 """The release of a program that is meant where none is given: one that was not measured."""
-PROMPT_BATCH = 512.0
-"""Tokens of a prompt that pass the layers together (llama.cpp's `--ubatch-size`)."""
+PROMPT_BATCH, TILE = 512.0, 128.0
+"""Tokens of a prompt that pass the layers together (llama.cpp's `--ubatch-size`), and that share an unpacked weight."""
+LANE_FLOP, MOVED = 256.0, 160e3
+"""Flop a cycle of a core's 128 lanes; bytes that a token's activations move in a layer (forty of 4,096 numbers)."""
 CACHE = f"a token reads the cache of its context, beyond {SHORT_CONTEXT:,.0f} tokens at the rate of weights"
 """What an answer takes for granted: no run of the fit has a longer context."""
 
@@ -41,20 +43,23 @@ class LocalParameters:
     """What is fitted; the defaults are expected before any row.
 
     Round numbers: memory is read at 0.75 of its rate; a weight costs about two plain operations to unpack; a layer is
-    five to ten small kernels; prompts reach half of the matrix engines' peak and are unpacked at the plain rate;
-    experts that get few tokens each are read at half of the memory's rate.
+    five to ten small kernels; products of a prompt take what its data sheet says of the matrix engines, and half of
+    what the cores' lanes would take; a byte is unpacked in eight operations; attention reaches a quarter of the peak.
     """
 
     weights: Annotated[float, Parameter("1", "time of reading weights over bytes / bandwidth", 1.0, 10.0)] = 1.3
     layer: Annotated[float, Parameter("s", "of a layer that no bytes explain, at 1.9 GHz", 1e-7, 1e-2)] = 15e-6
     arithmetic: Annotated[float, Parameter("1", "time over flop / plain peak, of a new token", 0.01, 50.0)] = 2.0
     token: Annotated[float, Parameter("s", "of a new token, whatever the model, at 1.9 GHz", 1e-6, 0.1)] = 2e-4
-    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of a prompt", 1.0, 100.0)] = 2.0
-    prompt_plain: Annotated[float, Parameter("1", "time over flop / plain peak, of a prompt", 0.01, 100.0)] = 0.5
-    prompt_token: Annotated[float, Parameter("s", "of a prompt's token, whatever the model", 1e-7, 0.1)] = 30e-6
-    prompt_experts: Annotated[
-        float, Parameter("1", "time over bytes / bandwidth of experts, once a batch of a prompt", 0.01, 100.0)
-    ] = 2.0
+    prompt_matrix: Annotated[float, Parameter("1", "time over flop / matrix peak, of products", 0.01, 100.0)] = 1.2
+    prompt_cores: Annotated[float, Parameter("1", "time over flop / rate of the cores' lanes", 0.001, 100.0)] = 0.5
+    prompt_unpacking: Annotated[float, Parameter("1", "operations of a lane a byte that is unpacked", 0.01, 1e3)] = 8.0
+    prompt_scores: Annotated[float, Parameter("1", "time over flop / matrix peak, of attention", 0.01, 1e3)] = 4.0
+    prompt_reading: Annotated[float, Parameter("1", "time over bytes / bandwidth of weights, a batch", 0.1, 100.0)] = (
+        1.3
+    )
+    prompt_moving: Annotated[float, Parameter("1", "time of activations over bytes / bandwidth", 0.01, 100.0)] = 1.5
+    prompt_layer: Annotated[float, Parameter("s", "of a layer and batch of a prompt, at 1.9 GHz", 1e-7, 1e-1)] = 1e-4
     generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
     prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
 
@@ -70,21 +75,25 @@ class LocalParameters:
         """Seconds of reading a longer cache than the fit's, at the rate of weights; never below the data sheet's."""
         return largest(self.generating, 1.0) * self.weights * beyond
 
-    def prompt(self, matrix: _Numbers, plain: _Numbers, experts: _Numbers) -> _Numbers:
+    def prompt(self, work: PromptWork) -> _Numbers:
         """Seconds of one token of a prompt; never below the peak of the matrix engines."""
-        made = self.prompt_matrix * matrix + self.prompt_plain * plain + self.prompt_experts * experts
-        made = made + self.prompt_token
-        return largest(self.prompting * made, matrix)
+        made = self.prompt_matrix * work.products + self.prompt_cores * work.lanes
+        made = made + self.prompt_unpacking * work.unpacked + self.prompt_scores * work.scores
+        made = made + self.prompt_reading * work.read + self.prompt_moving * work.moved
+        return largest(self.prompting * (made + self.prompt_layer * work.layers), work.products)
 
 
 _WIDTHS = {"backend": 0.3, "program": 0.2, "release": 0.15, "stored": 0.2, "generation": 0.15, "chip": 0.15}
 LEVELS = tuple(Grouping(name, width) for name, width in _WIDTHS.items())
+PROMPT_LEVELS = tuple(Grouping(name, width) for name, width in (_WIDTHS | {"backend": 0.6}).items())
+"""Prompts are kernels of the backend's own: wider than of new tokens, which wait for memory under all of them."""
 VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
-    "token": ("backend", "program"), "prompt_matrix": ("backend", "program"), "prompt_plain": ("backend", "stored"),
-    "prompt_token": ("backend", "program"), "prompt_experts": ("backend",),
+    "token": ("backend", "program"), "prompt_matrix": ("backend",), "prompt_cores": ("backend",),
+    "prompt_unpacking": ("backend", "stored"), "prompt_scores": ("backend",), "prompt_reading": (),
+    "prompt_moving": ("backend",), "prompt_layer": ("backend", "program"),
     "generating": ("program", "release", "generation", "chip"),
-    "prompting": ("program", "release", "generation", "chip"),
+    "prompting": ("program", "release", "stored", "generation", "chip"),
 }  # fmt: skip
 SHARE, TIME = 0.4, 0.8
 """Log standard deviations that are expected: of shares of the data sheet's rates, and of fixed times."""
@@ -106,9 +115,8 @@ def _priors(phase: str) -> tuple[ParameterPrior, ...]:
 
 CONFIGURATION = ("generating", "chip")
 """What takes the error that all tokens on one machine share."""
-COLUMNS = ("memory", "layers", "plain", "matrix", "experts", "pace")
-"""Of one token: seconds of bytes, layers, seconds of flop on plain units and matrix engines, of a prompt's experts; and
-what latencies are multiplied by."""
+COLUMNS = ("memory", "layers", "plain", "pace")
+"""Of a new token: seconds of bytes, layers, seconds of flop on plain units, and what latencies are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -128,16 +136,16 @@ class TokenLaw:
 
 @dataclass(frozen=True)
 class PromptLaw:
-    """Seconds of one token of a prompt."""
+    """Seconds of one token of a prompt; of several prompts in a row of columns, those at the mean of their rates."""
 
     name: str = PROMPTING
     parameters: Sequence[ParameterPrior] = _priors(PROMPTING)
-    levels: Sequence[Grouping] = LEVELS
+    levels: Sequence[Grouping] = PROMPT_LEVELS
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
-        values: dict[str, Any] = dict(parameters)
-        return np.asarray(LocalParameters(**values).prompt(columns["matrix"], columns["plain"], columns["experts"]))
+        values: dict[str, Any] = {name: np.asarray(one)[:, None] for name, one in parameters.items()}
+        return np.asarray(1 / np.mean(1 / LocalParameters(**values).prompt(PromptWork(**columns)), axis=1))
 
 
 LAWS: Mapping[str, TokenLaw | PromptLaw] = {GENERATING: TokenLaw(), PROMPTING: PromptLaw()}
@@ -171,98 +179,135 @@ def local_groups(family: str, chip: str, stored: str, program: str, release: str
 
 @dataclass(frozen=True)
 class LocalWork:
-    """What one token needs of a machine at its data sheet's rates: seconds of bytes, of plain and of matrix flop.
+    """What a new token needs of a machine at its data sheet's rates: seconds of bytes and of plain flop.
 
     `memory` is of the weights, `beyond` of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`), `least` of the
-    weights and all of the cache; `experts` of those that a batch of a prompt visits, a token's share. `pace` is
-    `STEP_CLOCK` over the machine's clock: kernels of few bytes wait for latencies, which are a number of cycles.
+    weights and all of the cache. `pace` is `STEP_CLOCK` over the machine's clock: kernels of few bytes wait for
+    latencies, which are a number of cycles.
     """
 
     memory: float
     layers: float
     plain: float
-    matrix: float
     beyond: float
     least: float
-    experts: float = 0.0
     pace: float = 1.0
 
     @classmethod
     def of(
-        cls,
-        model: LanguageModel,
-        kind: WeightType,
-        machine: Machine,
-        share: float = 1.0,
-        prompt_tokens: float = 0.0,
-        context: float = 0.0,
+        cls, model: LanguageModel, kind: WeightType, machine: Machine, share: float = 1.0, context: float = 0.0
     ) -> LocalWork:
         """Of a model stored in one way; `share` of the machine's cores compute, `context` tokens are in the cache.
 
-        Raises InputError where the machine states no plain rate, or none of products.
+        Raises InputError where the machine states no plain rate.
         """
-        shares, n = Shares(model, Layout(), kind), prompt_tokens
-        prompt = shares.amounts(Batch(prompt=n, chunk=n))
-        scores = prompt.score_flop / n if n else 0.0
+        shares = Shares(model, Layout(), kind)
         made = shares.amounts(Batch(decodes=1.0, context=context))
         short = shares.amounts(Batch(decodes=1.0, context=min(context, SHORT_CONTEXT)))
-        beyond = made.cache_bytes - short.cache_bytes
-        one = cls.of_amounts(made._replace(score_flop=scores), model.layers, machine, beyond)
-        read = prompt.expert_bytes / machine.bandwidth(machine.main_memory) * _shared(n) if n else 0.0
-        return replace(one, plain=one.plain / share, matrix=one.matrix / share, experts=read)
+        one = cls.of_amounts(made, model.layers, machine, made.cache_bytes - short.cache_bytes)
+        return replace(one, plain=one.plain / share)
 
     @classmethod
     def of_amounts(cls, amounts: Amounts, layers: _Numbers, machine: Machine, beyond: _Numbers = 0.0) -> LocalWork:
         """Of the amounts of a step, of whose cache so many bytes are `beyond` the first tokens.
 
-        Raises InputError where the machine states no plain rate, or none of products.
+        Raises InputError where the machine states no plain rate.
         """
-        unit, narrow, counted = product_type(machine)
         bandwidth, plain = machine.bandwidth(machine.main_memory), machine.peak("vector", plain_type(machine))
-        rates = bandwidth, plain, counted * machine.peak(unit, narrow)
-        return cls.at(amounts, layers, *rates, beyond, STEP_CLOCK / machine.clock)
+        return cls.at(amounts, layers, bandwidth, plain, beyond, STEP_CLOCK / machine.clock)
 
     @classmethod
     def at(
-        cls,
-        amounts: Amounts,
-        layers: _Numbers,
-        bandwidth: Any,
-        plain: Any,
-        matrix: Any,
-        beyond: _Numbers = 0.0,
+        cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, plain: Any, beyond: _Numbers = 0.0,
         pace: _Numbers = 1.0,
-    ) -> LocalWork:
-        """At rates in bytes/s and flop/s, numbers or expressions; attention's products run on the matrix engines."""
+    ) -> LocalWork:  # fmt: skip
+        """At rates in bytes/s and flop/s, numbers or expressions."""
         flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
         weights = amounts.weight_bytes + amounts.expert_bytes
-        least, products = (weights + amounts.cache_bytes) / bandwidth, (flop + amounts.score_flop) / matrix
-        experts = amounts.expert_bytes / bandwidth
-        return cls(weights / bandwidth, layers, flop / plain, products, beyond / bandwidth, least, experts, pace)
+        least = (weights + amounts.cache_bytes) / bandwidth
+        return cls(weights / bandwidth, layers, flop / plain, beyond / bandwidth, least, pace)
 
     def token_seconds(self, fitted: Any) -> Any:
         """Seconds of a new token by fitted numbers (`LocalParameters` or symbols of that name); never below `least`."""
         made = LocalParameters.generation(fitted, self.memory, self.layers, self.plain, self.pace)
         return largest(made + LocalParameters.reading(fitted, self.beyond), self.least)
 
-    def per_token(self, amounts: Amounts) -> LocalWork:
-        """Of one token of a prompt, each taken to pass the head as in the fit, where this is all of the prompt."""
-        a = amounts
-        flop = a.linear_flop + a.expert_flop + a.head_flop
-        layers, scores = (a.linear_flop + a.expert_flop) / a.tokens, a.score_flop / a.tokens
-        plain = self.plain * (layers + a.head_flop) / flop
-        matrix = self.matrix * (layers + a.head_flop + scores) / (flop + a.score_flop)
-        return replace(self, plain=plain, matrix=matrix, experts=self.experts * _shared(a.tokens))
-
     def columns(self) -> dict[str, FloatArray]:
-        """What the laws read of it."""
-        values = (self.memory, self.layers, self.plain, self.matrix, self.experts, self.pace)
+        """What the law of new tokens reads of it."""
+        values = (self.memory, self.layers, self.plain, self.pace)
         return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
 
 
-def _shared(tokens: _Numbers) -> _Numbers:
-    """A token's share of what its batch reads, in a prompt of so many."""
-    return largest(1 / tokens, 1 / PROMPT_BATCH)
+@dataclass(frozen=True)
+class PromptWork:
+    """What one token of a prompt needs of a machine at its data sheet's rates, in seconds; numbers or arrays.
+
+    `products`, `scores`: flop of weights and of attention over the peak of matrix engines. `lanes`: flop of weights
+    over 256 a cycle and core, which 128 lanes of multiply-adds do. `unpacked`: bytes of weights over 256 a cycle and
+    core, once for each 128 tokens, of experts once a batch. `read`: bytes of weights over the bandwidth, once a batch.
+    `moved`: 160 kB of activations a layer over the bandwidth. `layers`: those of a batch, a token's share, at
+    `STEP_CLOCK`.
+    """
+
+    products: _Numbers
+    lanes: _Numbers
+    unpacked: _Numbers
+    scores: _Numbers
+    read: _Numbers
+    moved: _Numbers
+    layers: _Numbers
+
+    @classmethod
+    def of(
+        cls, model: LanguageModel, kind: WeightType, machine: Machine, tokens: float, share: float = 1.0,
+        batch: float = PROMPT_BATCH, depth: float = 0.0,
+    ) -> PromptWork:  # fmt: skip
+        """Of a prompt of so many tokens after `depth` others, passed in batches; `share` of the cores compute.
+
+        Raises InputError where the machine has no rate of products.
+        """
+        made = Batch(prompt=tokens, chunk=tokens, past=depth, finished=1.0)
+        amounts = Shares(model, Layout(), kind).amounts(made)
+        return cls.of_amounts(amounts, model.layers, machine, kind.name, batch).on(share)
+
+    @classmethod
+    def of_amounts(
+        cls, amounts: Amounts, layers: _Numbers, machine: Machine, stored: str, batch: float = PROMPT_BATCH
+    ) -> PromptWork:
+        """Of the amounts of a whole prompt.
+
+        Raises InputError where the machine has no rate of products.
+        """
+        unit, narrow, counted = product_type(machine)
+        rates = counted * machine.peak(unit, narrow), machine.cores * machine.clock
+        narrowed = amounts._replace(expert_flop=amounts.expert_flop * narrowing(machine, stored))
+        bandwidth = machine.bandwidth(machine.main_memory)
+        return cls.at(narrowed, layers, bandwidth, *rates, STEP_CLOCK / machine.clock, batch)
+
+    @classmethod
+    def at(
+        cls, amounts: Amounts, layers: _Numbers, bandwidth: Any, matrix: Any, cycles: Any, pace: _Numbers = 1.0,
+        batch: float = PROMPT_BATCH,
+    ) -> PromptWork:  # fmt: skip
+        """At rates in bytes/s, flop/s and cycles of all cores a second, numbers or expressions."""
+        flop = (amounts.linear_flop + amounts.expert_flop + amounts.head_flop) / amounts.tokens
+        tiled, batched = (largest(1 / amounts.tokens, 1 / size) for size in (TILE, batch))
+        unpacked = amounts.weight_bytes * tiled + amounts.expert_bytes * batched
+        return cls(
+            flop / matrix, flop / (LANE_FLOP * cycles), unpacked / (LANE_FLOP * cycles),
+            amounts.score_flop / amounts.tokens / matrix,
+            (amounts.weight_bytes + amounts.expert_bytes) * batched / bandwidth, MOVED * layers / bandwidth,
+            layers * pace * batched,
+        )  # fmt: skip
+
+    def on(self, share: float) -> PromptWork:
+        """The same where a share of the cores computes."""
+        slowed = {name: getattr(self, name) / share for name in ("products", "lanes", "unpacked", "scores")}
+        return replace(self, **slowed)
+
+    def columns(self) -> dict[str, FloatArray]:
+        """What the law of prompts reads of it, shape (1, prompts)."""
+        return {name: np.atleast_2d(np.asarray(one, dtype=float)) for name, one in vars(self).items()}
 
 
 COUNTED = {"float16": 1.0, "bfloat16": 1.0, "float32": 1.0, "int8": 0.5}
@@ -282,6 +327,18 @@ def plain_type(machine: Machine) -> str:
     if plain is None:
         raise InputError(f"machine {machine.name!r}: engines.vector has no float32 or float16 rate")
     return plain
+
+
+def narrowing(machine: Machine, stored: str) -> float:
+    """Of the time of experts' products: less where weights are in FP4 and the tensor cores multiply these so.
+
+    llama.cpp does on NVIDIA's Blackwell (pull request 17906), of whose rate half counts as it does of that of int8.
+    """
+    rates = machine.engines["matrix"].flop_per_cycle if "matrix" in machine.engines else {}
+    if not stored.startswith("mxfp4") or backend_of(machine.family) != "cuda" or "mxfp4" not in rates:
+        return 1.0
+    unit, name, counted = product_type(machine)
+    return min(1.0, counted * machine.peak(unit, name) / (machine.peak("matrix", "mxfp4") / 2))
 
 
 def product_type(machine: Machine) -> tuple[str, str, float]:

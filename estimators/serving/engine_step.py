@@ -38,7 +38,9 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     CACHE,
     LocalParameters,
     LocalWork,
+    PromptWork,
     backend_of,
+    narrowing,
     plain_type,
     product_type,
 )
@@ -183,35 +185,42 @@ class LocalToken(_Law):
         named = {field.name: symbol(f"parameter.local.{field.name}") for field in fields(LocalParameters)}
         parameters: Any = SimpleNamespace(**named)
         step: Any = open_step(workload)
-        unit, narrow, counted = product_type(machine)
-        plain = product_of_fields(machine.peak_factors("vector", plain_type(machine)))
-        matrix = counted * product_of_fields(machine.peak_factors(unit, narrow))
         bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
         pace = STEP_CLOCK / symbol("machine.clock")
-        work: Any = LocalWork.at(step.amounts, step.layers, bandwidth, plain, matrix, step.long_bytes, pace)
-        return Formula(local_seconds(parameters, step, work), "s", LOCAL_SOURCE)
+        if step.sequences == 0:
+            unit, narrow, counted = product_type(machine)
+            matrix = counted * product_of_fields(machine.peak_factors(unit, narrow))
+            cycles = symbol("machine.cores") * symbol("machine.clock")
+            experts = step.amounts.expert_flop * narrowing(machine, step.stored)
+            amounts = step.amounts._replace(expert_flop=experts)
+            each = PromptWork.at(amounts, step.layers, bandwidth, matrix, cycles, pace)
+            return Formula(amounts.tokens * LocalParameters.prompt(parameters, each), "s", LOCAL_SOURCE)
+        plain = product_of_fields(machine.peak_factors("vector", plain_type(machine)))
+        work = LocalWork.at(step.amounts, step.layers, bandwidth, plain, step.long_bytes, pace)
+        return Formula(work.token_seconds(parameters), "s", LOCAL_SOURCE)
 
     def shares(self, step: GraphStep, machine: Machine) -> Mapping[str, float]:
         """All of it goes to products."""
-        work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
-        return {"weights": float(local_seconds(self.local, step, work)), "fixed": 0.0}
+        work = local_work(step, machine)
+        if isinstance(work, PromptWork):
+            return {"weights": step.amounts.tokens * float(self.local.prompt(work)), "fixed": 0.0}
+        return {"weights": float(work.token_seconds(self.local)), "fixed": 0.0}
 
     def floor(self, step: GraphStep, machine: Machine) -> float:
         """The weights and the cache once over the bandwidth; of a prompt its flop at the peak."""
-        work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
-        return work.least if step.sequences else work.matrix
+        work = local_work(step, machine)
+        return step.amounts.tokens * work.products if isinstance(work, PromptWork) else work.least
 
     def notes(self, step: GraphStep, machine: Machine) -> tuple[str, ...]:
         """What of the cache is counted, and how."""
         return (f"one sequence; {CACHE}",)
 
 
-def local_seconds(q: Any, step: GraphStep, work: LocalWork) -> Any:
-    """Seconds of a new token, or of a prompt's tokens together."""
+def local_work(step: GraphStep, machine: Machine) -> LocalWork | PromptWork:
+    """What a new token needs of a machine, or a token of a prompt where no sequence gets a new one."""
     if step.sequences == 0:
-        each = work.per_token(step.amounts)
-        return step.amounts.tokens * LocalParameters.prompt(q, each.matrix, each.plain, each.experts)
-    return work.token_seconds(q)
+        return PromptWork.of_amounts(step.amounts, step.layers, machine, step.stored)
+    return LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
 
 
 def _rates(machine: Machine, compute: str) -> SimpleNamespace:
@@ -289,11 +298,10 @@ def _local(
     if step.sequences > 1:
         raise InputError(f"{engine} answers for one sequence, not for {step.sequences:g}: give a server's engine")
     groups = local_groups_on(machine, step.stored)
-    work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
-    prompts = step.sequences == 0
-    phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
+    work = local_work(step, machine)
+    phase = fitted.prompting if isinstance(work, PromptWork) else fitted.generating
     made = ComposedEstimator(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)
-    half, known = phase.widened(one, groups, left_out)
+    half, known = phase.widened(work, groups, left_out)
     return ServingAnswer(_banded(made, half, "measured runs of llama.cpp and llamafile"), engine, known)
 
 

@@ -17,7 +17,7 @@ from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
 from slipstick.estimators.engine_steps.fitted_steps import local_fit, local_groups_on
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
-from slipstick.estimators.engine_steps.llama_cpp_step import CACHE, LocalWork, backend_of
+from slipstick.estimators.engine_steps.llama_cpp_step import CACHE, LocalWork, PromptWork, backend_of
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_energy import clock_of_step
 from slipstick.estimators.power.power_cap import LAW, at_rated_cap, at_stated_clock, beyond_rated
@@ -83,11 +83,13 @@ class Local(Answer):
 
     @cached_property
     def work(self) -> LocalWork:
-        """What a token needs, of the prompt or new: a new one reads the context that it has at the mean."""
-        return LocalWork.of(
-            self.model, weight_type(self.stored), self.machine, prompt_tokens=float(self.input_tokens),
-            context=self.context,
-        )  # fmt: skip
+        """What a new token needs: it reads the context that it has at the mean."""
+        return LocalWork.of(self.model, weight_type(self.stored), self.machine, context=self.context)
+
+    @cached_property
+    def prompt_work(self) -> PromptWork:
+        """What a token of the prompt needs."""
+        return PromptWork.of(self.model, weight_type(self.stored), self.machine, float(self.input_tokens))
 
     @property
     def context(self) -> float:
@@ -103,9 +105,9 @@ class Local(Answer):
         fitted, kind = self.law.parameters(self.groups(self.stored)), weight_type(self.stored)
 
         def both(clocked: Machine) -> tuple[float, float]:
-            sizes = {"prompt_tokens": float(self.input_tokens), "context": self.context}
-            work = LocalWork.of(self.model, kind, clocked, **sizes)
-            return float(work.token_seconds(fitted)), float(fitted.prompt(work.matrix, work.plain, work.experts))
+            work = LocalWork.of(self.model, kind, clocked, context=self.context)
+            prompt = PromptWork.of(self.model, kind, clocked, float(self.input_tokens))
+            return float(work.token_seconds(fitted)), float(fitted.prompt(prompt))
 
         if not cap_was_set(machine, "held") or machine_kind(machine) != "gpu":
             return both(machine)
@@ -128,7 +130,7 @@ class Local(Answer):
     @cached_property
     def prompt_floor(self) -> float:
         """The least seconds of a prompt's token: its flop at the peak."""
-        return self.work.matrix
+        return float(self.prompt_work.products)
 
     @property
     def token_seconds(self) -> float:
@@ -157,7 +159,9 @@ class Local(Answer):
     @property
     def prompt_half_width(self) -> float:
         """The same of a prompt's token."""
-        return math.hypot(self.law.prompting.half_width(self.work, self.groups(self.stored)), self.model.unmeasured)
+        return math.hypot(
+            self.law.prompting.half_width(self.prompt_work, self.groups(self.stored)), self.model.unmeasured
+        )
 
     @property
     def weights_bytes(self) -> float:

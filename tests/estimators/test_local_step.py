@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.engine_steps.fitted_steps import local_fit, local_groups_on
-from slipstick.estimators.engine_steps.llama_cpp_step import LocalWork, backend_of, product_type
+from slipstick.estimators.engine_steps.llama_cpp_step import (
+    LocalWork,
+    PromptWork,
+    backend_of,
+    narrowing,
+    product_type,
+)
 from slipstick.estimators.serving.llama_cpp_run import as_stored
 from slipstick.experiments.scoreboards.local_llm.local_rows import processor
 from slipstick.experiments.serve.llama_cpp import local
 from slipstick.hwmodels.catalog import machine, machine_names
-from slipstick.workloads.language.weight_types import weight_type
+from slipstick.workloads.language.weight_types import weight_bytes, weight_type
 from slipstick.workloads.language_catalog import language_model
 
 
@@ -37,10 +43,25 @@ def test_a_card_without_fast_half_precision_multiplies_in_single() -> None:
 def test_a_longer_prompt_needs_more_arithmetic_a_token(tokens: float) -> None:
     """Scores and their product with values: 4 x width x layers x half of the prompt, each token."""
     one, on, kind = language_model("llama-2-7b"), machine("rtx-4090"), weight_type("q4_k_m")
-    work = LocalWork.of(one, kind, on, prompt_tokens=tokens)
-    more = (work.matrix - LocalWork.of(one, kind, on).matrix) * 330.3e12
-    assert more == pytest.approx(4 * 4096 * 32 * (tokens + 1) / 2, rel=1e-3)
-    assert work.plain == LocalWork.of(one, kind, on).plain
+    work, longer = (PromptWork.of(one, kind, on, many) for many in (tokens, 2 * tokens))
+    assert work.scores * 330.3e12 == pytest.approx(4 * 4096 * 32 * (tokens + 1) / 2, rel=1e-3)
+    assert longer.products <= work.products
+
+
+@given(tokens=st.floats(16, 512), batch=st.sampled_from([256.0, 512.0, 2048.0]))
+def test_a_batch_of_a_prompt_reads_and_launches_once(tokens: float, batch: float) -> None:
+    one, on, kind = language_model("llama-2-7b"), machine("rtx-4090"), weight_type("q4_k_m")
+    short, many = (PromptWork.of(one, kind, on, n, batch=batch) for n in (tokens, 8192.0))
+    assert short.read == pytest.approx(many.read * batch / min(tokens, batch), rel=0.02)  # the head is read once
+    assert short.layers == pytest.approx(many.layers * batch / min(tokens, batch))
+
+
+@pytest.mark.parametrize("on", ["rtx-5090", "dgx-spark", "rtx-4090", "mi355x", "strix-halo"])
+def test_blackwells_tensor_cores_multiply_experts_in_fp4(on: str) -> None:
+    """Twice as fast as int8 by the data sheets (RTX Blackwell whitepaper), under CUDA alone (llama.cpp 17906)."""
+    expected = 0.5 if on in ("rtx-5090", "dgx-spark") else 1.0
+    assert narrowing(machine(on), "mxfp4_gguf") == pytest.approx(expected)
+    assert narrowing(machine(on), "q4_k_m") == 1
 
 
 def test_every_machine_has_one_backend() -> None:
@@ -63,11 +84,11 @@ def test_a_processors_prompts_are_measured_and_its_generation_is_not() -> None:
 
 
 def test_a_backend_without_rows_is_the_least_sure() -> None:
-    work = LocalWork.of(language_model("llama-3.1-8b"), weight_type("q4_k_m"), machine("arc-b580"))
-    half = {
-        on: local_fit(backend_of(machine(on).family)).prompting.half_width(work, local_groups_on(machine(on), "q4_k_m"))
-        for on in ("arc-b580", "rtx-4070", "apple-m4")
-    }
+    half = {}
+    for on in ("arc-b580", "rtx-4070", "apple-m4"):
+        work = LocalWork.of(language_model("llama-3.1-8b"), weight_type("q4_k_m"), machine(on))
+        fitted = local_fit(backend_of(machine(on).family)).generating
+        half[on] = fitted.half_width(work, local_groups_on(machine(on), "q4_k_m"))
     assert half["arc-b580"] > half["rtx-4070"]
     assert half["arc-b580"] > half["apple-m4"]
 
@@ -96,15 +117,13 @@ def test_a_lower_clock_slows_what_no_bytes_explain_and_leaves_the_memory_its_rat
 
 @given(tokens=st.floats(1, 1e5))
 def test_every_batch_of_a_prompt_reads_its_experts_once(tokens: float) -> None:
-    """Of 128 experts a layer 512 tokens visit all: their bytes over the bandwidth, a 512th of it each token."""
+    """Of 128 experts a layer 512 tokens visit all: all weights over the bandwidth, a 512th of it each token."""
     one, on, kind = language_model("qwen3-30b-a3b"), machine("rtx-3090"), weight_type("q4_k_m")
-    work = LocalWork.of(one, kind, on, prompt_tokens=tokens)
-    routed = 48 * 128 * 3 * 2048 * 768 * kind.experts / 8
-    assert work.experts <= routed / 936e9 / min(tokens, 512) * (1 + 1e-3)
+    work = PromptWork.of(one, kind, on, tokens)
+    whole = weight_bytes(one, kind) / 936e9
+    assert work.read <= whole / min(tokens, 512) * (1 + 1e-3)
     if tokens > 512:
-        assert work.experts == pytest.approx(routed / 936e9 / 512, rel=1e-2)
-    dense = LocalWork.of(language_model("llama-3.1-8b"), kind, on, prompt_tokens=tokens)
-    assert dense.experts == 0
+        assert work.read == pytest.approx(whole / 512, rel=0.02)  # of the embedding only some rows
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.llama_cpp_fit import fit_name
-from slipstick.estimators.engine_steps.llama_cpp_step import COLUMNS, LAWS, LEVELS
+from slipstick.estimators.engine_steps.llama_cpp_step import LAWS, LEVELS, PROMPTING
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawFit
@@ -25,23 +25,41 @@ FloatArray = npt.NDArray[np.float64]
 NAME = "llama-cpp"
 HELD_OUT = {"accelerator unseen": "chip", "newest unseen": "generation", "release unseen": "release"}
 """What is left out, by level; of generations all newer ones with it."""
+OF_PROMPTS = {"family unseen": "generation", "model unseen": "model", "publisher unseen": "published"}
+"""The same of prompts alone, each group left out in turn."""
 OPEN = ("chip", "generation", "release")
 """What a question may leave unseen: bands are stretched by the one of these that needs it most."""
-ENOUGH_CHIPS = 3
+CPU, ENOUGH_CHIPS = "cpu", 3
 """Chips from which a backend is fitted alone: below, leaving one out would say nothing; it shares the law of all."""
 
 
 def law_rows(rows: Sequence[LocalRow], phase: str, backend: str = "") -> LawRows:
-    """A phase of rows, as rows of its law: those of one backend differ by none."""
-    works = [row.work.columns() for row in rows]
-    groups = [row.groups | ({"backend": UNGROUPED} if backend else {}) for row in rows]
+    """A phase of rows, as rows of its law: those of one backend differ by none.
+
+    Prompts of processors are all of one program: what it takes is of the law, and another's is unknown.
+    """
+    works = [row.work_of(phase).columns() for row in rows]
+    one = dict.fromkeys(("backend", *(("program", "release") if phase == PROMPTING else ())), UNGROUPED)
+    groups = [row.groups | (one if backend else {}) for row in rows]
     return LawRows(
-        {name: np.array([float(one[name][0]) for one in works]) for name in COLUMNS},
+        {name: np.concatenate([one[name] for one in works]) for name in works[0]},
         {name: [one[name] for one in groups] for name in (*(level.name for level in LEVELS), SOURCE)},
-        [f"{row.accelerator} {row.program} {row.model} {row.stored}" for row in rows],
+        [_configuration(row, phase) for row in rows],
         np.array([row.seconds(phase) for row in rows]),
         [row.program for row in rows],
     )
+
+
+def _configuration(row: LocalRow, phase: str) -> str:
+    """What makes runs repeats of one: of prompts also who published them and the backend."""
+    name = f"{row.accelerator} {row.program} {row.model} {row.stored}"
+    return f"{name} {row.backend} {row.source}" if phase == PROMPTING else name
+
+
+def _open(rows: Sequence[LocalRow], phase: str, *first: str) -> tuple[str | list[str], ...]:
+    """What bands are stretched by, these levels first: of prompts also by publishers, of whom a question names none."""
+    levels = [*first, *(level for level in OPEN if level not in first)]
+    return (*levels, [row.source for row in rows]) if phase == PROMPTING else tuple(levels)
 
 
 def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
@@ -55,7 +73,7 @@ def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
         for backend in ("", *alone):
             mine = timed(rows, phase, backend)
             part = law_rows(mine, phase, backend)
-            fitted = calibrated(LAWS[phase], part, *OPEN)
+            fitted = calibrated(LAWS[phase], part, *_open(mine, phase))
             few = [row for row in mine if row.backend not in alone]
             kept = {name for row in few for name in (row.chip, generation_of(row.family))}
             made[fit_name(phase, backend) if backend else phase] = fitted if backend else _of_machines(fitted, kept)
@@ -72,12 +90,14 @@ def _of_machines(fitted: LawFit, names: Collection[str]) -> LawFit:
 
 
 def alone_among(rows: Sequence[LocalRow], phase: str) -> list[str]:
-    """Backends of which enough chips were timed to be fitted alone."""
+    """Backends of which enough chips were timed to be fitted alone; prompts of all GPUs have one fit."""
+    if phase == PROMPTING:
+        return [CPU] if any(row.backend == CPU and math.isfinite(row.prompt) for row in rows) else []
     chips: dict[str, set[str]] = {}
     for row in rows:
         if math.isfinite(row.seconds(phase)):
             chips.setdefault(row.backend, set()).add(row.chip)
-    return sorted(name for name, those in chips.items() if len(those) >= ENOUGH_CHIPS or name == "cpu")
+    return sorted(name for name, those in chips.items() if len(those) >= ENOUGH_CHIPS or name == CPU)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +130,11 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
 
     The inner error is that of folds which leave out the same.
     """
-    keys = sorted(OPEN, key=lambda level: level != HELD_OUT[held])
-    result: dict[str, list[tuple[LocalRow, float, float]]] = {phase: [] for phase in LAWS}
-    promised: dict[str, dict[str, tuple[float | None, int]]] = {phase: {} for phase in LAWS}
-    for phase in LAWS:
+    result: dict[str, list[tuple[LocalRow, float, float]]] = {}
+    promised: dict[str, dict[str, tuple[float | None, int]]] = {}
+    for phase in (PROMPTING,) if held in OF_PROMPTS else LAWS:
         alone = alone_among(rows, phase)
+        result[phase], promised[phase] = [], {}
         for backend in ("", *alone):
             mine = timed(rows, phase, backend)
             part = law_rows(mine, phase, backend)
@@ -123,8 +143,9 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
                 era = ["newest" if row.newest else "older" for row in mine]
                 outer_folds = folds(era, scored=scored & {at for at, name in enumerate(era) if name == "newest"})
             else:
-                outer_folds = folds(part.groups[HELD_OUT[held]], at_most=12, scored=scored)
-            made = left_out(LAWS[phase], part, outer_folds, *keys)
+                outer_folds = folds([held_group(row, held) for row in mine], at_most=12, scored=scored)
+            level = HELD_OUT.get(held) or OF_PROMPTS[held]
+            made = left_out(LAWS[phase], part, outer_folds, *_open(mine, phase, *({level} & {*OPEN})))
             met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
             promised[phase][backend] = made.inner, len(met)
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]
@@ -138,6 +159,12 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
         )
         for phase, one in result.items()
     ]
+
+
+def held_group(row: LocalRow, held: str) -> str:
+    """The group of a row that is left out together."""
+    level = HELD_OUT.get(held) or OF_PROMPTS[held]
+    return {"model": row.model, "published": row.source}.get(level) or row.groups[level]
 
 
 def refit() -> FittedFile:
@@ -155,7 +182,7 @@ def refit() -> FittedFile:
     paths = {name: path for name, path in files.items() if path is not None}
     rows = known_rows(*(paths[name] for name in files))
     scores = []
-    for held in HELD_OUT:
+    for held in (*HELD_OUT, *OF_PROMPTS):
         for met in outer(rows, held):
             for backend in ("", *sorted({row.backend for row in met.rows})):
                 at = [i for i, row in enumerate(met.rows) if backend in ("", row.backend)]
@@ -164,8 +191,8 @@ def refit() -> FittedFile:
                 figures = met.seconds[at], met.measured[at], met.half[at], met.inner(backend)
                 scores.append(OuterScore.of(held, kind, groups, *figures))
     note = (
-        "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e) and "
-        "AlexsJones/llmfit (3f44fd3)."
+        "Runs of d893a/localscore-insights (a4f8174), XiongjieDai/GPU-Benchmarks-on-LLM-Inference (aa72e0e), "
+        "AlexsJones/llmfit (3f44fd3) and, of prompts, those of llama-bench that five publishers collected."
     )
     used = sum(math.isfinite(row.seconds(phase)) for row in rows for phase in LAWS)
     return FittedFile(

@@ -55,8 +55,8 @@ def _given(data: Data) -> Iterator[Scored]:
     for phase in LAWS:
         rows = [row for row in targets if math.isfinite(row.seconds(phase))]
         fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
-        seconds = [fitted[row.backend].seconds(row.work, row.groups) for row in rows]
-        half = [fitted[row.backend].half_width(row.work, row.groups) for row in rows]
+        seconds = [fitted[row.backend].seconds(row.work_of(phase), row.groups) for row in rows]
+        half = [fitted[row.backend].half_width(row.work_of(phase), row.groups) for row in rows]
         made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
         yield replace(made, least=np.array([_least(row, phase) for row in rows]))
     yield from _anchored(timed(targets, GENERATING), known)
@@ -71,7 +71,10 @@ def _read(data: Data) -> tuple[list[LocalRow], list[LocalRow], str]:
 
 
 def _least(row: LocalRow, phase: str) -> float:
-    return row.work.matrix if phase == PROMPTING else row.work.memory
+    """Seconds by bandwidth alone, or of a prompt by the peak of products and attention, at the mean of its rates."""
+    return (
+        float(1 / np.mean(1 / (row.prompts.products + row.prompts.scores))) if phase == PROMPTING else row.work.memory
+    )
 
 
 def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> Scored:

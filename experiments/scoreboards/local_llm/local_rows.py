@@ -1,6 +1,7 @@
 """Measured runs of llama.cpp and llamafile on one GPU, and the fit of the law of local models to them.
 
-`local_llm/localscore.csv` holds crowd-sourced llamafile runs, `local_llm/llama_cpp_gpus.csv` runs of llama.cpp itself.
+`local_llm/localscore.csv` holds crowd-sourced llamafile runs, the other files runs of llama.cpp itself: those of
+`local_llm/llama_bench.csv.gz` teach of prompts alone.
 
 Processors of one kind of core whose prompts were timed: cores and base clocks of data sheets, by name.
 
@@ -15,6 +16,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+
+import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows
@@ -23,6 +27,7 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     PROMPT_BATCH,
     PROMPTING,
     LocalWork,
+    PromptWork,
     backend_of,
     local_groups,
 )
@@ -118,7 +123,8 @@ def processor(name: str) -> Processor | None:
 
 FILE, DEVICES_FILE = "local_llm/localscore.csv", "local_llm/llama_cpp_gpus.csv"
 REPORTS_FILE, BENCHES_FILE = "local_llm/llmfit_cache.csv.gz", "local_llm/llmfit_community.csv"
-FILES = (FILE, DEVICES_FILE, REPORTS_FILE, BENCHES_FILE)
+RATES_FILE = "local_llm/llama_bench.csv.gz"
+FILES = (FILE, DEVICES_FILE, REPORTS_FILE, BENCHES_FILE, RATES_FILE)
 LLAMA_CPP = "llama.cpp"
 SCORED, DEVICES, REPORTED = (
     ("llamafile", "llamafile 2025"),
@@ -145,8 +151,20 @@ OTHER_CHIPS = ("laptop", "max-q", "sff", "mobile")
 DEVICE_MODELS = {"LLaMA 3 8B": "llama-3-8b", "LLaMA 3 70B": "llama-3.1-70b"}
 DEVICE_TYPES = {"Q4_K_M": "q4_k_m", "F16": "fp16"}
 STORED = {"BF16": "bf16", "F16": "fp16", "Q4_K_XL": "q4_k_m"}
-SCORED_TOKENS, DEVICES_TOKENS = 1300.0, 1024.0
-"""Tokens of a prompt: LocalScore's first tokens times its rates of prompts; what the other file's source says."""
+SCORED_TOKENS = (1024.0, 4096.0, 2048.0, 2048.0, 1024.0, 1280.0, 384.0, 64.0, 16.0)
+"""Prompts of LocalScore's nine tests, over whose rates it takes the mean (localscore/ of Mozilla-Ocho/llamafile)."""
+DEVICES_TOKENS = 1024.0
+"""Tokens of a prompt, as the file's source says."""
+BENCHED = {
+    "Q4_K-Medium": "q4_k_m", "Q5_K-Medium": "q5_k_m", "Q3_K-Medium": "q3_k_m", "Q3_K-Small": "q3_k_s", "Q6_K": "q6_k",
+    "Q8_0": "q8_0", "Q4_0": "q4_0", "IQ4_NL": "q4_0", "F16": "fp16", "BF16": "bf16", "MXFP4MoE": "mxfp4_gguf",
+}  # fmt: skip
+BACKENDS = {"CUDA": "cuda", "ROCm": "rocm", "Vulkan": "vulkan", "MTL,BLAS": "metal"}
+BENCHED_MODELS = {"shisa-v2-llama3.1-8b.i1": "llama-3.1-8b", "llama 7B": "llama-2-7b"}
+BENCHED_LEAST, YEAR_ENDS, LAYERS = 16.0, 7600.0, 40.0
+"""Tokens of the shortest prompt that is read; the first build of 2026; layers of a model that states none."""
+LIBRARIES = ("hipblaslt", "rocwmma", "amdvlk", "hip")
+"""Of AMD's runs, where named: what multiplies, or whose driver it is."""
 ROOM, SHORTEST, LONGEST, MOST_CONTEXT = 0.8, 256, 2048, 8192
 """Reports that are read: weights within this share of the memory, prompts and contexts of so many tokens."""
 _NOTHING = Amounts(*(0.0,) * 12)
@@ -158,7 +176,8 @@ NEWEST = re.compile(r"-(ada|hopper|blackwell|rdna3|m[345])")
 class LocalRow:
     """One measured run that can be evaluated; a phase that was not timed is not a number.
 
-    `token` and `prompt` are seconds of a new token and of a prompt's; `release` says which runs were made alike.
+    `token` and `prompt` are seconds of a new token and of a prompt's; `release` says which runs were made alike,
+    `source` who published them, `on` under which backend where it is not that of the chip's maker.
     """
 
     accelerator: str
@@ -169,13 +188,16 @@ class LocalRow:
     model: str
     stored: str
     work: LocalWork
+    prompts: PromptWork
     token: float
     prompt: float
+    source: str
+    on: str = ""
 
     @property
     def backend(self) -> str:
         """Of llama.cpp; llamafile brings kernels of its own to AMD's GPUs, which use no matrix instructions."""
-        backend = backend_of(self.family)
+        backend = self.on or backend_of(self.family)
         return OWN_KERNELS if (self.program, backend) == (SCORED[0], "rocm") else backend
 
     @property
@@ -187,6 +209,10 @@ class LocalRow:
     def seconds(self, phase: str) -> float:
         """Measured seconds of a token of a phase; not a number where it was not timed."""
         return self.prompt if phase == PROMPTING else self.token
+
+    def work_of(self, phase: str) -> LocalWork | PromptWork:
+        """What a token of a phase needs."""
+        return self.prompts if phase == PROMPTING else self.work
 
     @property
     def newest(self) -> bool:
@@ -219,12 +245,19 @@ def _row(row: dict[str, str]) -> LocalRow:
         known = processor(name)
         if known is None:
             raise InputError("a processor whose cores and clock are not listed")
-        amounts = Shares(model, Layout(), weight_type(stored)).amounts(Batch(decodes=1.0))
-        work = LocalWork.at(amounts, model.layers, math.inf, known.rate, ON_CPUS * known.rate)
-        return LocalRow(name, chip or known.name, known.family, *SCORED, model.name, stored, work, math.nan, prompt)
+        shares, lanes = Shares(model, Layout(), weight_type(stored)), known.cores * known.clock
+        work = LocalWork.at(shares.amounts(Batch(decodes=1.0)), model.layers, math.inf, known.rate)
+        each = (shares.amounts(Batch(prompt=n, chunk=n, finished=1.0)) for n in SCORED_TOKENS)
+        prompts = _several(
+            [PromptWork.at(one, model.layers, math.inf, ON_CPUS * known.rate, lanes, 0.0) for one in each]
+        )
+        name = chip or known.name
+        return LocalRow(
+            row["accelerator"], name, known.family, *SCORED, model.name, stored, work, prompts, math.nan, prompt, FILE
+        )
     if chip is None:
         raise InputError("an accelerator that the catalogue lacks")
-    return _on(chip, name, SCORED, model, stored, (token, prompt), SCORED_TOKENS)
+    return _on(chip, name, SCORED, model, stored, (token, prompt), FILE, SCORED_TOKENS)
 
 
 def _on(
@@ -234,12 +267,21 @@ def _on(
     model: LanguageModel,
     stored: str,
     seconds: tuple[float, float],
-    tokens: float,
+    source: str,
+    tokens: Sequence[float],
+    **passed: float,
 ) -> LocalRow:
-    """A run on a device of the catalogue, of prompts of so many tokens."""
-    device = machine(chip)
-    work = LocalWork.of(model, weight_type(stored), device, _share(name, chip), tokens)
-    return LocalRow(name, chip, device.family, *program, model.name, stored, work, *seconds)
+    """A run on a device of the catalogue, of prompts of so many tokens; `passed`: their `batch` and `depth`."""
+    device, kind, share = machine(chip), weight_type(stored), _share(name, chip)
+    work = LocalWork.of(model, kind, device, share)
+    prompts = _several([PromptWork.of(model, kind, device, one, share, **passed) for one in tokens])
+    return LocalRow(name, chip, device.family, *program, model.name, stored, work, prompts, *seconds, source)
+
+
+def _several(works: Sequence[PromptWork]) -> PromptWork:
+    """Several prompts in one, as many as LocalScore has: one of them is repeated."""
+    many = works if len(works) > 1 else [*works] * len(SCORED_TOKENS)
+    return PromptWork(**{name: np.array([float(getattr(one, name)) for one in many]) for name in vars(works[0])})
 
 
 def _share(name: str, chip: str) -> float:
@@ -264,14 +306,14 @@ def read_devices(path: Path) -> list[LocalRow]:
         if chip is None or not name or not stored:
             continue
         phases = (seconds.get("token", math.nan), seconds.get("prompt", math.nan))
-        result.append(_on(chip, device, DEVICES, language_model(name), stored, phases, DEVICES_TOKENS))
+        result.append(_on(chip, device, DEVICES, language_model(name), stored, phases, DEVICES_FILE, (DEVICES_TOKENS,)))
     return result
 
 
 def read_reports(path: Path) -> list[LocalRow]:
     """Prompts that users of llama.cpp reported and that fit their one device.
 
-    Of models that the catalogue lacks, flop and bytes of experts follow from their numbers of parameters. Generation is
+    Of models that the catalogue lacks, flop and bytes follow from their numbers of parameters. Generation is
     left out: speculation is often unrecorded there.
     """
     result = []
@@ -298,15 +340,19 @@ def read_reports(path: Path) -> list[LocalRow]:
         known = _known_model(row["model"].rpartition("/")[2], stored)
         prompt = _seconds(row["prompt_tokens_per_s"])
         if known:
-            result.append(_on(chip, row["device"], REPORTED, *known, (math.nan, prompt), tokens))
+            result.append(_on(chip, row["device"], REPORTED, *known, (math.nan, prompt), REPORTS_FILE, (tokens,)))
             continue
-        amounts = _NOTHING._replace(linear_flop=2 * used)
-        if row["mixture"] == "1":
-            amounts = amounts._replace(expert_bytes=parameters * bits / 8)
-        work = LocalWork.of_amounts(amounts, 0.0, device)
-        work = replace(work, experts=work.experts / min(tokens, PROMPT_BATCH))
-        name = f"{parameters:g} parameters, {used:g} active"
-        result.append(LocalRow(row["device"], chip, device.family, *REPORTED, name, stored, work, math.nan, prompt))
+        amounts = _NOTHING._replace(linear_flop=2 * used * tokens, tokens=tokens)
+        amounts = amounts._replace(
+            **{f"{'expert' if row['mixture'] == '1' else 'weight'}_bytes": parameters * bits / 8}
+        )
+        work, name = LocalWork.of_amounts(amounts, 0.0, device), f"{parameters:g} parameters, {used:g} active"
+        prompts = _several([PromptWork.of_amounts(amounts, LAYERS, device, stored)])
+        phases = (math.nan, prompt)
+        made = LocalRow(
+            row["device"], chip, device.family, *REPORTED, name, stored, work, prompts, *phases, REPORTS_FILE
+        )
+        result.append(made)
     return result
 
 
@@ -323,8 +369,44 @@ def read_benches(path: Path) -> list[LocalRow]:
         if weight_bytes(known[0], weight_type(stored)) > ROOM * float(row["device_memory_bytes"]):
             continue
         phases = (_seconds(row["output_tokens_per_s"]), math.nan)
-        result.append(_on(chip, row["device"], REPORTED, *known, phases, 0.0))
+        result.append(_on(chip, row["device"], REPORTED, *known, phases, BENCHES_FILE, (PROMPT_BATCH,)))
     return result
+
+
+def read_rates(path: Path) -> list[LocalRow]:
+    """Prompts that llama-bench timed on one device: medians over a year's builds, with flash attention and without."""
+    made: dict[tuple[str, ...], list[float]] = {}
+    needed = (
+        "source", "device", "devices", "backend", "backend_version", "build", "model", "quantisation", "phase",
+        "tokens", "depth", "batch", "ubatch", "options", "tokens_per_s", "suspicious",
+    )  # fmt: skip
+    for _, row in read_csv_rows(path, needed):
+        stored = BENCHED.get(row["quantisation"], "")
+        timed_prompt = row["phase"] == "prompt" and row["devices"] == "1" and not row["suspicious"]
+        if not timed_prompt or not stored or row["backend"] not in BACKENDS:
+            continue
+        words = f"{row['options']} {row['backend_version']}".lower()
+        library = next((one for one in LIBRARIES if one in words), "")
+        year = 2025 if 0 < float(row["build"] or 0) < YEAR_ENDS else 2026
+        release = f"{LLAMA_CPP} ({library}) {year}" if library else f"{LLAMA_CPP} {year}"
+        batch = min(float(row["ubatch"] or PROMPT_BATCH), float(row["batch"] or math.inf))
+        key = (row["source"], row["device"], row["backend"], release, row["model"], stored, row["tokens"], row["depth"])
+        made.setdefault((*key, str(batch)), []).append(_seconds(row["tokens_per_s"]))
+    rows = (_rate(key, median(seconds)) for key, seconds in made.items())
+    return [row for row in rows if row is not None]
+
+
+def _rate(key: Sequence[str], seconds: float) -> LocalRow | None:
+    source, device, backend, release, named, stored, *sizes = key
+    tokens, depth, batch = map(float, sizes)
+    plain = re.sub(r"[-. ](UD-)?(I?Q\d\w*|MXFP4|B?F16|DYNAMIC)$", "", named, flags=re.IGNORECASE)
+    stem = re.sub(r"(-it|-Instruct|-2507)+$", "", plain) if plain not in BENCHED_MODELS else BENCHED_MODELS[plain]
+    known, chip = _known_model(plain, stored) or _known_model(stem, stored), name_of_device(device)
+    if known is None or chip is None or tokens < BENCHED_LEAST:
+        return None
+    phases = (math.nan, seconds)
+    row = _on(chip, device, (LLAMA_CPP, release), *known, phases, source, (tokens,), batch=batch, depth=depth)
+    return replace(row, on=BACKENDS[backend])
 
 
 def _known_model(name: str, stored: str) -> tuple[LanguageModel, str] | None:
@@ -345,7 +427,7 @@ def _seconds(rate: str) -> float:
 
 def known_rows(localscore: Path, *others: Path | None) -> list[LocalRow]:
     """The rows of all files (`FILES`, in this order)."""
-    made, readers = read_local(localscore)[0], (read_devices, read_reports, read_benches)
+    made, readers = read_local(localscore)[0], (read_devices, read_reports, read_benches, read_rates)
     return made + [row for read, path in zip(readers, others, strict=True) if path for row in read(path)]
 
 
