@@ -44,7 +44,7 @@ from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
-from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
 from slipstick.hwmodels.machine import Machine
@@ -94,7 +94,7 @@ def _measured_kernels(
     notes: dict[str, str] = {}
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
-        computed = f"{kind}.float32" if family_of(kind) is PRODUCT and widened(machine, dtype) else name
+        computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
         standing = fallback_class_for(computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)

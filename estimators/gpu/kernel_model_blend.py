@@ -24,7 +24,7 @@ from slipstick.estimators.gpu.programs.program_law import HOST, NAME
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNMEASURED
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
@@ -66,7 +66,7 @@ def program_shares(
             continue
         if dtype in PLAIN:
             share = float(part == GROUPED or (rounds and (programs or name == f"convolution.{TF32}")))
-        elif dtype not in HALF or (family_of(kind) is PRODUCT and widened(machine, dtype) and part != GROUPED):
+        elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype) and part != GROUPED):
             continue  # those programs multiplied 16 bits on matrix units
         else:
             share = 1.0 if part in IN_NETWORKS else _share(known, machine, kind, dtype)

@@ -106,6 +106,14 @@ def widened(machine: Machine, dtype: str) -> bool:
         return False
 
 
+def on_vector_units(machine: Machine, dtype: str) -> bool:
+    """Whether a machine computes products of a 16-bit type where it computes those of float32, in either type."""
+    try:
+        return dtype in HALF and serving_engine(machine, "matrix", dtype) == "vector"
+    except InputError:  # as above
+        return False
+
+
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
     """The engine that runs a unit's work (see `serving_rate`)."""
     return serving_rate(machine, unit, dtype)[0]
