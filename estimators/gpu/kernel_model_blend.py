@@ -21,7 +21,7 @@ from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
 from slipstick.estimators.gpu.programs.program_kernels import program_fit, programs_scatter
-from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME
+from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
@@ -131,31 +131,26 @@ def programs_spread(
     It is wider on GPUs of another maker, and in 16 bits on those of a memory's technology (HBM, GDDR) that no timed
     machine had. `without`: names of conditions that add nothing: `ANOTHER_MAKER`, `ANOTHER_CLASS`.
     """
-    usual, maker = programs_scatter(known.programs), UNMEASURED * (not machine.family.startswith(MAKER))
-    wider = usual if ANOTHER_CLASS in without else programs_scatter(known.programs, CLASS_SPREAD)
-    strange = not _class_timed(known, machine)
-    each = [wider if strange and one.op.dtype in HALF else usual for one in spent]
-    return np.hypot(each, 0.0 if ANOTHER_MAKER in without else maker)
+    maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNMEASURED
+    timed = ANOTHER_CLASS in without or technology(machine) in _technologies(known)
+    facts = [SPREAD if timed or one.op.dtype not in HALF else CLASS_SPREAD for one in spent]
+    return np.hypot([programs_scatter(known.programs, fact) for fact in facts], maker)
 
 
-def _class_timed(known: DeviceCalibration, machine: Machine) -> bool:
-    """Whether image networks were timed in 16 bits on a GPU with a main memory of the same technology."""
-    return technology(machine) in {technology(one) for one in networks_on(program_fit(known.programs))}
+def _technologies(known: DeviceCalibration) -> list[str]:
+    """Of the memory of GPUs on which image networks were timed in 16 bits, one for each."""
+    return [technology(one) for one in networks_on(program_fit(known.programs))]
 
 
 def of_others(known: DeviceCalibration, machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
     """That programs on GPUs of another maker, or in 16 bits of another class, speak of much of a step."""
-    whole = sum(one.contribution for one in spent) or 1.0
-
-    def share(dtypes: Collection[str] = ()) -> float:
-        return sum(one.contribution * one.programs for one in spent if not dtypes or one.op.dtype in dtypes) / whole
-
-    made = []
-    if not machine.family.startswith(MAKER) and share() >= NOTICED:
-        words = f"convolutions as on GPUs of another maker: {share_shown(share())} of the time"
-        made.append(Condition(ANOTHER_MAKER, words, "unmeasured"))
-    if not _class_timed(known, machine) and share(HALF) >= NOTICED:
-        memories = [technology(one) for one in networks_on(program_fit(known.programs))]
-        words = f"16 bits as in networks on {len(memories)} GPUs with {' and '.join(sorted(set(memories)))}"
-        made.append(Condition(ANOTHER_CLASS, f"{words}: {share_shown(share(HALF))} of the time", "unmeasured"))
+    there, made = _technologies(known), list[Condition]()
+    half = f"16 bits as in networks on {len(there)} GPUs with {' and '.join(sorted(set(there)))}"
+    for name, strange, words, some in (
+        (ANOTHER_MAKER, not machine.family.startswith(MAKER), "convolutions as on GPUs of another maker", spent),
+        (ANOTHER_CLASS, technology(machine) not in there, half, [one for one in spent if one.op.dtype in HALF]),
+    ):
+        share = sum(one.contribution * one.programs for one in some) / (sum(one.contribution for one in spent) or 1.0)
+        if strange and share >= NOTICED:
+            made.append(Condition(name, f"{words}: {share_shown(share)} of the time", "unmeasured"))
     return made
