@@ -302,17 +302,14 @@ class Machine(Record):
 
     @cached_property
     def slow_halves(self) -> frozenset[tuple[str, str]]:
-        """Engines and 16-bit types whose rate is below the vector engine's of float32, as on Pascal's GP102 and GP104.
+        """The vector engine with 16-bit types whose rate is below its own of float32, as on Pascal's GP102 and GP104.
 
-        Libraries compute these in float32 (cuBLAS with CUBLAS_COMPUTE_32F, as PyTorch calls it).
+        Libraries compute these in float32 (cuBLAS with CUBLAS_COMPUTE_32F, as PyTorch calls it). Products of a matrix
+        engine stay on it, however fast the other is.
         """
-        plain = self.engines["vector"].flop_per_cycle.get("float32", 0.0) if "vector" in self.engines else 0.0
-        return frozenset(
-            (name, half)
-            for name, engine in self.engines.items()
-            for half in HALF
-            if engine.flop_per_cycle.get(half, plain) < plain
-        )
+        rates = self.engines["vector"].flop_per_cycle if "vector" in self.engines else {}
+        plain = rates.get("float32", 0.0)
+        return frozenset(("vector", half) for half in HALF if rates.get(half, plain) < plain)
 
     def peak_factors(self, unit: str, dtype: str) -> tuple[str, ...]:
         """The fields whose product is the peak rate in flop/s of one unit and dtype.

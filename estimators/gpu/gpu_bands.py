@@ -128,7 +128,7 @@ def band(
     scatter: Mapping[str, Scatter],
     spent: Sequence[Spent],
     host: float = 0.0,
-    of_programs: float = 0.0,
+    of_programs: FloatArray | float = 0.0,
     *,
     network: bool = True,
     without: Collection[str] = (),
@@ -136,7 +136,8 @@ def band(
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied, for
     the convolutions of a `network`, and for operations of which the bytes alone are counted. Where a host issues the
-    operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`.
+    operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`,
+    of all or of each.
 
     `without`: names of conditions that add nothing: `SHAPES`, `STORED`, `LEFT_OUT`.
     """

@@ -26,16 +26,15 @@ from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import LIBRARY, ROWS, UNEVEN, band, of_libraries, outside, spent_on, uneven
 from slipstick.estimators.gpu.kernel_model_blend import (
-    ANOTHER_MAKER,
     in_programs,
-    of_another_maker,
+    of_others,
     program_shares,
     programs_spread,
 )
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels, programs_scatter
+from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
@@ -44,7 +43,7 @@ from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
-from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
 from slipstick.hwmodels.machine import Machine
@@ -94,7 +93,7 @@ def _measured_kernels(
     notes: dict[str, str] = {}
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
-        computed = f"{kind}.float32" if family_of(kind) is PRODUCT and widened(machine, dtype) else name
+        computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
         standing = fallback_class_for(computed, belief.noise)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
@@ -164,7 +163,7 @@ def gpu_step(
     scatters = {False: kernels.scatter, True: {name: one.unshared for name, one in kernels.scatter.items()}}
 
     def kernels_band(*names: str) -> float:
-        spread = programs_scatter(known.programs) if ANOTHER_MAKER in names else programs_spread(known, machine)
+        spread = programs_spread(known, machine, spent, names)
         return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
@@ -181,7 +180,7 @@ def gpu_step(
         return math.hypot(kernels, UNEVEN if odd and ROWS not in names else 0.0)
 
     candidates = [*(one for one, _ in other), *outside(spent), *of_libraries(known.forecast(machine), spent, library)]
-    candidates += [*odd, *of_another_maker(machine, spent)]
+    candidates += [*odd, *of_others(known, machine, spent)]
     candidates += [uncounted_condition(workload)] if workload.uncounted else []
     common = math.sqrt(max(every**2 - unshared**2, 0.0))
     return GpuStep(replace(made, residual_std=width(()), common_std=common), widening(candidates, width))

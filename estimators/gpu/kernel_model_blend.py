@@ -7,9 +7,10 @@ takes both in log time, by how many relatives of its generation each has.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
+
+import numpy as np
 
 from slipstick.common.formatting import share_shown
 from slipstick.common.records import FrozenDict, Same
@@ -20,12 +21,14 @@ from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
 from slipstick.estimators.gpu.programs.program_kernels import program_fit, programs_scatter
-from slipstick.estimators.gpu.programs.program_law import HOST, NAME
+from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.roofline.roofline import widened
+from slipstick.estimators.gpu.transfer.family_pooling import technology
+from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNMEASURED
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
@@ -42,8 +45,8 @@ IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", 
 TF32 = "tfloat32"
 PLAIN = ("float32", TF32, "int64", "int32", "bool")
 """Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
-MAKER, ANOTHER_MAKER = "nvidia", "maker"
-"""Of the devices on which programs of PyTorch were timed."""
+MAKER, ANOTHER_MAKER, ANOTHER_CLASS = "nvidia", "maker", "class of GPU"
+"""Of the devices on which programs of PyTorch were timed; names of conditions on others."""
 GENERATION = 2
 """Words of the family (maker, generation) that a relative shares."""
 
@@ -54,7 +57,8 @@ def program_shares(
     """Share of whole programs in the log time of each name (`shared_name`) that they were fitted to: in 16 bits,
     convolutions in TF32, which nobody timed by themselves, and those in groups on every machine and in every type.
 
-    `programs`: whether they are a program's forward pass, of which those in float32 were timed on machines like this.
+    `programs`: whether they are a program's forward pass, which was timed in float32 on machines like this. What moves
+        bytes takes them in 16 bits as in float32.
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
@@ -66,10 +70,11 @@ def program_shares(
             continue
         if dtype in PLAIN:
             share = float(part == GROUPED or (rounds and (programs or name == f"convolution.{TF32}")))
-        elif dtype not in HALF or (family_of(kind) is PRODUCT and widened(machine, dtype) and part != GROUPED):
+        elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype) and part != GROUPED):
             continue  # those programs multiplied 16 bits on matrix units
         else:
-            share = 1.0 if part in IN_NETWORKS else _share(known, machine, kind, dtype)
+            streams = programs and rounds and family_of(kind) is not PRODUCT
+            share = 1.0 if part in IN_NETWORKS or streams else _share(known, machine, kind, dtype)
         if share:
             shares[name] = share
     return FrozenDict(shares)
@@ -118,16 +123,34 @@ def _family_similarity(family: str, machine: Machine) -> float:
     return fitted_similarity().weights[shared_words(family, machine.family)]
 
 
-def programs_spread(known: DeviceCalibration, machine: Machine) -> float:
-    """Standard deviation of log time of what programs say of a machine."""
-    return math.hypot(programs_scatter(known.programs), 0.0 if machine.family.startswith(MAKER) else UNMEASURED)
+def programs_spread(
+    known: DeviceCalibration, machine: Machine, spent: Sequence[Spent], without: Collection[str] = ()
+) -> FloatArray:
+    """Standard deviation of log time of what programs say of each operation on a machine, shape (operations,).
+
+    It is wider on GPUs of another maker, and in 16 bits on those of a memory's technology (HBM, GDDR) that no timed
+    machine had. `without`: names of conditions that add nothing: `ANOTHER_MAKER`, `ANOTHER_CLASS`.
+    """
+    maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNMEASURED
+    timed = ANOTHER_CLASS in without or technology(machine) in _technologies(known)
+    facts = [SPREAD if timed or one.op.dtype not in HALF else CLASS_SPREAD for one in spent]
+    return np.hypot([programs_scatter(known.programs, fact) for fact in facts], maker)
 
 
-def of_another_maker(machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
-    """That programs on GPUs of another maker speak of a step, where they say much of it."""
-    if machine.family.startswith(MAKER):
-        return []
-    whole = sum(one.contribution for one in spent) or 1.0
-    share = sum(one.contribution * one.programs for one in spent) / whole
-    words = f"convolutions as on GPUs of another maker: {share_shown(share)} of the time"
-    return [Condition(ANOTHER_MAKER, words, "unmeasured")] if share >= NOTICED else []
+def _technologies(known: DeviceCalibration) -> list[str]:
+    """Of the memory of GPUs on which image networks were timed in 16 bits, one for each."""
+    return [technology(one) for one in networks_on(program_fit(known.programs))]
+
+
+def of_others(known: DeviceCalibration, machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
+    """That programs on GPUs of another maker, or in 16 bits of another class, speak of much of a step."""
+    there, made = _technologies(known), list[Condition]()
+    half = f"16 bits as in networks on {len(there)} GPUs with {' and '.join(sorted(set(there)))}"
+    for name, strange, words, some in (
+        (ANOTHER_MAKER, not machine.family.startswith(MAKER), "convolutions as on GPUs of another maker", spent),
+        (ANOTHER_CLASS, technology(machine) not in there, half, [one for one in spent if one.op.dtype in HALF]),
+    ):
+        share = sum(one.contribution * one.programs for one in some) / (sum(one.contribution for one in spent) or 1.0)
+        if strange and share >= NOTICED:
+            made.append(Condition(name, f"{words}: {share_shown(share)} of the time", "unmeasured"))
+    return made

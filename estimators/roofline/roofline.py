@@ -100,8 +100,13 @@ def serving_rate(machine: Machine, unit: str, dtype: str) -> tuple[str, str]:
 
 def widened(machine: Machine, dtype: str) -> bool:
     """Whether a machine computes products of a 16-bit type in float32 (see `serving_rate`)."""
+    return on_vector_units(machine, dtype) and serving_rate(machine, "matrix", dtype)[1] == "float32"
+
+
+def on_vector_units(machine: Machine, dtype: str) -> bool:
+    """Whether a machine computes products of a 16-bit type where it computes those of float32, in either type."""
     try:
-        return dtype in HALF and serving_rate(machine, "matrix", dtype)[1] == "float32"
+        return dtype in HALF and serving_engine(machine, "matrix", dtype) == "vector"
     except InputError:  # refused where its rate is needed; instructions need none
         return False
 

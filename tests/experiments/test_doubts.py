@@ -14,6 +14,7 @@ from slipstick.estimators.base.conditions import NOTICED, Condition, widening
 from slipstick.estimators.base.sureness import HOPELESS, SURE, sureness, within_near, word_of
 from slipstick.estimators.cpu import cpu_step
 from slipstick.estimators.gpu import gpu_bands, gpu_step
+from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.dtype_domain import hints, remarks
@@ -105,7 +106,7 @@ def test_a_gpus_factors_are_its_width_over_that_with_all_measured(
     monkeypatch.setattr(gpu_bands, "beyond", lambda op: None)
     monkeypatch.setattr(gpu_step, "UNEVEN", 0.0)
     monkeypatch.setattr(gpu_step, "_by_programs", lambda *_: [])
-    monkeypatch.setattr(gpu_step, "programs_spread", lambda known, machine: gpu_step.programs_scatter(known.programs))
+    monkeypatch.setattr(gpu_step, "programs_spread", lambda known, *_: programs_scatter(known.programs))
     inside = step()
     product, left = (math.prod(one.band_factor for one in each.conditions if one.widens) for each in (made, inside))
     width, plain = (each.estimator.residual_std or math.nan for each in (made, inside))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.laws.better_hardware import STEPS, answered, varied
+from tests.laws.better_hardware import STEPS, Case, answered, ask, varied
 
 
 def test_a_sample_of_what_ifs_breaks_no_law() -> None:
     assert [(one.case.text(), one.faults) for one in answered(30, seed=7) if one.faults] == []
+
+
+def test_a_faster_vector_engine_takes_no_product_from_the_matrix_engine() -> None:
+    asked = ask(Case("megatron-22b", "rtx-a5000", None, "engines.vector.flop_per_cycle.float32", 5.49))
+    assert asked is not None
+    assert asked.faults == ()
 
 
 @pytest.mark.slow

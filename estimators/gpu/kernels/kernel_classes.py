@@ -195,11 +195,11 @@ def convolution(
 ) -> Formula:
     """One of a convolution's three passes as matrix products (`convolution_dims`); 3 x 3 of stride 1 also by Winograd's
     transform. The gradient of weights has few results and a long reduction, which libraries split. `maker`: of the GPU,
-    whose library runs ("amd")."""
+    whose library runs ("amd"), on vector units."""
     size, sizes, parts = _size(dtype), operand_sizes(dtype), habits(prefix)
     direct = convolution_dims(direction, transposed=transposed)
     reduces = direction == "backward_weight"
-    known = maker if dtype == "float32" and maker in SINGLE else ""
+    known = maker if maker in SINGLE else ""
     plain, transformed = CONVOLUTIONS[known, reduces]
     if not winograd:
         return MinOverConfigs(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)

@@ -16,7 +16,7 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.power.energy import MATRIX_ENERGY
 from slipstick.estimators.power.voltage import knee, squared_voltage
-from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
+from slipstick.estimators.roofline.roofline import on_vector_units, product_of_fields, serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
@@ -159,8 +159,10 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
             rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
             return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds, packs=packs)
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
-            facts = {"winograd": winograd, "transposed": transposed}
-            return kernel_classes.convolution(op.dtype, has, prefix, direction, **facts, maker=_maker(machine))
+            single = op.dtype == "float32" or on_vector_units(machine, op.dtype)
+            facts = {"winograd": winograd and single, "transposed": transposed}
+            maker = _maker(machine) if single else ""
+            return kernel_classes.convolution(op.dtype, has, prefix, direction, **facts, maker=maker)
         case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
             return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
         case "recurrent", _:
@@ -216,7 +218,7 @@ def _variant(op: Op) -> tuple[object, ...]:
         taps = [op.dims.get(f"kernel_{axis}") for axis in ("depth", "height", "width")]
         stride = op.attributes.get("stride", (1, 1))
         unit = all(s == 1 for s in stride) if isinstance(stride, tuple) else stride == 1
-        return direction, bool(taps == [1, 3, 3] and unit and op.dtype == "float32" and not transposed), transposed
+        return direction, bool(taps == [1, 3, 3] and unit and not transposed), transposed
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
         return mask, str(stored), bool(op.attributes.get("writes_cache"))

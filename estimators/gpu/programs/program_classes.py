@@ -1,7 +1,7 @@
 """Classes of the kernels of PyTorch programs.
 
 They are what cuDNN, cuBLAS and PyTorch's own kernels distinguish: convolutions by taps, channels, groups and direction,
-products by how thin they are, norms by function.
+products by how thin they are, norms by function. Backward passes in 16 bits are classes of their own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Container
 
 from slipstick.common.errors import InputError
+from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op
 
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
@@ -18,8 +19,8 @@ REDUCTIONS = {"scan": ("cumsum", "cumprod"), "place": ("argmax", "argmin")}
 """Reductions with kernels of their own: every partial result is written, or the place of the extreme one is kept."""
 THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
-LAST, DEPTHWISE = ".last", "convolution.depthwise"
-"""Of layers whose channels lie together; a class."""
+LAST, BACKWARD, DEPTHWISE = ".last", ".backward", "convolution.depthwise"
+"""Of layers whose channels lie together; of backward passes; a class."""
 OTHERS = "elementwise"
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
@@ -51,18 +52,26 @@ def class_of(op: Op) -> str:
 
 
 def kernel_class(op: Op) -> str:
-    """`class_of`, and where the channels of images lie together: other kernels of the library serve those."""
+    """`class_of`, where the channels of images lie together, and of a backward pass in 16 bits: other kernels."""
     together = op.attributes.get("order") in LAST_ORDERS and op.kind in ("convolution", "pool")
-    return class_of(op) + (LAST if together else "")
+    backward = is_backward(op) and op.dtype in HALF  # training steps in no other type were fitted
+    return class_of(op) + (LAST if together else "") + (BACKWARD if backward else "")
+
+
+def is_backward(op: Op) -> bool:
+    """Whether it computes gradients."""
+    return op.attributes.get("phase", "forward") != "forward"
 
 
 def relative(name: str, known: Container[str]) -> str:
-    """The class itself, or the nearest that is known: without its layout, then its kind, then elementwise.
+    """The class itself, or the nearest that is known: without its layout, of forward passes, its kind, elementwise.
 
     Raises InputError where none of them is known.
     """
-    plain = name.replace(LAST, "")
-    nearest = next((one for one in (name, plain, plain.rpartition(".")[0], OTHERS) if one in known), None)
+    forward, plain = name.removesuffix(BACKWARD), name.replace(LAST, "")
+    kind = plain.removesuffix(BACKWARD)
+    candidates = (name, plain, forward, kind, kind.rpartition(".")[0], OTHERS)
+    nearest = next((one for one in candidates if one in known), None)
     if nearest is None:
         raise InputError(f"class of kernels {name}: neither it nor {OTHERS} is among those that were fitted")
     return nearest

@@ -258,9 +258,12 @@ def program_kernels(
     return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
 
 
-def programs_scatter(fitted: Same[FittedFile] | None = None) -> float:
-    """Standard deviation of the normal law whose 80 % band holds 80 % of programs on GPUs of an unseen generation."""
-    return float(program_fit(fitted).it.facts[SPREAD])
+def programs_scatter(fitted: Same[FittedFile] | None = None, fact: str = SPREAD) -> float:
+    """Standard deviation of the normal law whose 80 % band holds 80 % of programs on GPUs of an unseen generation.
+
+    `fact`: `CLASS_SPREAD` of those of an unseen class.
+    """
+    return float(program_fit(fitted).it.facts[fact])
 
 
 def program_fit(fitted: Same[FittedFile] | None = None) -> Same[FittedFile]:

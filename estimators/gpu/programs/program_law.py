@@ -30,6 +30,8 @@ NAME = "program-kernels"
 PROGRAMS_FILE = "programs"
 SPREAD = "spread"
 """The fact of that file that says how far programs scatter on GPUs whose generation was left out."""
+CLASS_SPREAD = "spread on a class unseen"
+"""That of GPUs whose class was left out: data centre or consumer, HBM or GDDR."""
 SIDES = ("compute", "memory", "cycles")
 SHAPED = ("compute", "memory")
 """Sides on which the shape of a convolution has a factor."""

@@ -13,16 +13,15 @@ from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels.kernel_classes import with_terms
+from slipstick.estimators.gpu.programs.program_classes import is_backward
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes
 from slipstick.estimators.interconnect.compute_and_collectives import joint_form
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.parameters import parameters
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
-EITHER_WAY = ("gemm", "elementwise", "move", "reduction", "gather")
-"""Kinds whose backward passes run the kernels of forward ones."""
 GROUPED = "convolution.groups"
 """Convolutions in groups and depthwise ones, which no table of single kernels has."""
 TIMED, PROGRAMS, BOTH = "timed", "programs", "both"
@@ -51,10 +50,8 @@ class SharedKernels(FormulaModel):
     shares: FrozenDict[float]
 
     def share(self, op: Op) -> float:
-        """Of `programs` in the log time of an operation; 0 of kernels of backward passes, which they do not have."""
-        if op.kind not in EITHER_WAY and op.attributes.get("phase", "forward") != "forward":
-            return 0.0
-        return self.shares.get(shared_name(op), 0.0)
+        """Of `programs` in the log time of an operation; of backward passes in 16 bits alone."""
+        return 0.0 if is_backward(op) and op.dtype not in HALF else self.shares.get(shared_name(op), 0.0)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The parts that answer, and their keys."""

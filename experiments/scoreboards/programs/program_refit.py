@@ -16,7 +16,8 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.folds import folds
 from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, SPREAD
+from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, PROGRAMS_FILE, SPREAD
+from slipstick.estimators.gpu.transfer.family_pooling import technology
 from slipstick.experiments.calibrate.public_data import needed_folder, why_missing
 from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
 from slipstick.experiments.scoreboards.programs.image_networks import names
@@ -36,16 +37,19 @@ from slipstick.experiments.scoreboards.programs.program_rows import (
     law_rows,
     timed,
 )
-from slipstick.experiments.scoreboards.programs.timed_networks import networks_of
+from slipstick.experiments.scoreboards.programs.timed_networks import catalogued, networks_of
+from slipstick.hwmodels.catalog import machine
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILES = ("programs/times.csv.gz", "programs/operations.csv.gz", vision_rows.FILE)
 FOLDS = 5
-IN_FLOAT32 = "programs in float32"
+IN_FLOAT32, BOTH = "programs in float32", "programs and image networks"
+CONSUMER = "GeForce"
+"""What names of consumer GPUs begin with."""
 ROWS = 240
-"""Image networks of each mode, spread evenly over the table: as many as make a fit of minutes one of seconds."""
+"""Image networks of each task and mode, evenly over the table: as many as make a fit of minutes one of seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +86,10 @@ class ProgramTimes:
 def refit() -> FittedFile:
     """Programs in float32, eager and compiled, and image networks in 16 bits in one law over generations and chips.
 
-    Outer folds leave out programs, generations of GPUs, whose errors are the spread of answers, and families of image
-    networks; all rows of the other kind that are of no generation left out stay known.
+    Outer folds leave out programs, generations of GPUs, families of image networks, and classes of GPUs of both: data
+    centre or consumer, HBM or GDDR. The errors of generations are the spread of answers on a class that was timed,
+    those of classes that on one that was not. All rows are of one maker, so that no fold leaves one out; consumer
+    GPUs ran image networks alone, so that their fold leaves out 16 bits as well. What is not left out stays known.
     Raises InputError where the public rows are missing.
     """
     folder = needed_folder()
@@ -95,30 +101,34 @@ def refit() -> FittedFile:
     whole = ProgramTimes(runs, known, some_networks(vision_rows.read_rows(folder / vision_rows.FILE)))
     every_class, beside = whole.rows_beside()
     law, rows = law_rows(timed(runs, known, every_class, EAGER), every_class, beside)
-    of_programs, generations = [one == COHORT for one in rows.source], list(rows.groups["generation"])
-    scores, spread = [], 0.0
-    for held, key, chosen, at_most in (
-        ("program unseen", rows.cluster, True, FOLDS),
-        ("GPU's generation unseen", generations, True, 0),
-        ("family unseen", rows.cluster, False, FOLDS),
-    ):
-        places = np.flatnonzero(np.array(of_programs) == chosen)
+    of_programs, every = np.array([one == COHORT for one in rows.source]), np.ones(len(rows), dtype=bool)
+    on = {run.host: machine(run.machine) for run in runs}
+    there = [on.get(host) or machine(catalogued(host)) for host in rows.groups[HOST]]
+    scores, errors = [], dict[str, list[float]]()
+    for held, kind, key, chosen, at_most, fact in (
+        ("program unseen", IN_FLOAT32, rows.cluster, of_programs, FOLDS, ""),
+        ("GPU's generation unseen", IN_FLOAT32, rows.groups["generation"], of_programs, 0, SPREAD),
+        ("family unseen", "image networks in 16 bits", rows.cluster, ~of_programs, FOLDS, ""),
+        ("data centre or consumer GPUs unseen", BOTH, [str(one.name.startswith(CONSUMER)) for one in there], every, 0,
+         CLASS_SPREAD),
+        ("HBM or GDDR unseen", BOTH, [technology(one) for one in there], every, 0, CLASS_SPREAD),
+    ):  # fmt: skip
+        places = np.flatnonzero(chosen)
         made = left_out(law, rows, folds(key, scored=places.tolist(), at_most=at_most), rows.cluster)
         taken = rows.seconds[places], made.seconds[places]
         count = len({key[place] for place in places.tolist()})
-        kind = IN_FLOAT32 if chosen else "image networks in 16 bits"
         scores.append(OuterScore.of(held, kind, count, taken[1], taken[0], made.half[places], made.inner))
-        spread = normal_spread(np.log(taken[1] / taken[0])) if key is generations else spread
+        errors.setdefault(fact, []).extend(np.log(taken[1] / taken[0]).tolist())
     note = "ScalingIntelligence/KernelBench v0.1 (MIT); huggingface/pytorch-image-models' published benchmark."
     digests = {name: digest(folder / name) for name in FILES}
-    facts = {SPREAD: float(f"{spread:.5g}")}
+    facts = {fact: float(f"{normal_spread(errors[fact]):.5g}") for fact in (SPREAD, CLASS_SPREAD)}
     return replace(whole.fit(), rows=digests, used=len(rows), outer=tuple(scores), note=note, facts=facts)
 
 
 def some_networks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Inference in 16 bits on GPUs, of networks whose operations are kept: `ROWS` of each mode."""
+    """Image networks in 16 bits on GPUs whose operations are kept: `ROWS` of each task and mode."""
     every = frame.sort_values("device", kind="stable")
-    half = every[(every["task"] == "inference") & (every["dtype"] == "float16-amp")]
+    half = every[every["dtype"] == "float16-amp"]
     half = half[[key in names() for key in zip(half["model"], half["image"], strict=True)]]
-    some = [mine.iloc[:: max(1, -(-len(mine) // ROWS))].index for _, mine in half.groupby("mode")]
+    some = [mine.iloc[:: max(1, -(-len(mine) // ROWS))].index for _, mine in half.groupby(["task", "mode"])]
     return half.loc[[place for places in some for place in places]]

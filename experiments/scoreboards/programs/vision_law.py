@@ -1,7 +1,8 @@
 """The law of image networks: kernels by class (`program_kernels`), fitted to whole networks on one machine or several.
 
 A network is evaluated as PyTorch hands it over: under autocast in 16 bits on GPUs, fused where it was compiled. Of the
-memory format convolutions and pooling know: their kernels differ, so channels-last ones are classes of their own.
+memory format convolutions and pooling know: their kernels differ, so channels-last ones are classes of their own, and
+so are backward passes.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ import numpy as np
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
-    LAST,
     LAST_ORDERS,
     OTHERS,
-    class_of,
     features,
     kernel_class,
     relative,
@@ -75,9 +74,8 @@ class NetworkRow:
 
 def lowered_graph(network: Workload, setting: Setting) -> Workload:
     """The operations that PyTorch launches."""
-    written = unfused(network) if setting.torch == "1" else network
-    typed = autocast(written, "float16") if setting.dtype == "float16-amp" else written
-    return channels_last(fused(typed)) if setting.mode == "compiled" else typed
+    called = as_run(network, setting)
+    return channels_last(fused(called)) if setting.mode == "compiled" else called
 
 
 def as_run(network: Workload, setting: Setting) -> Workload:
@@ -136,7 +134,7 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
         if op.kind != "view":
             key = op.kind, op.dtype, op.dims, op.attributes, op.cost
             distinct[key] = op, distinct.get(key, (op, 0.0))[1] + float(op.times)
-    operations = [(op, times, _class(op, setting)) for op, times in distinct.values()]
+    operations = [(op, times, kernel_class(op)) for op, times in distinct.values()]
     sides = [bounds(op, target) for op, *_ in operations]
     names = [name for *_, name in operations]
     count = [times for _, times, _ in operations]
@@ -147,12 +145,6 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
     groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
     known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), np.array(sides)
     return NetworkRow(tuple(names), *known, groups)
-
-
-def _class(op: Op, setting: Setting) -> str:
-    if setting.mode == "compiled":
-        return kernel_class(op)  # what `channels_last` made of it
-    return class_of(op) + (LAST if setting.layout == "nhwc" and op.kind in ("convolution", "pool") else "")
 
 
 def law_rows(

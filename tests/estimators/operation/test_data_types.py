@@ -12,6 +12,7 @@ from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.operations import convolution
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import gemm
 
@@ -60,3 +61,12 @@ def test_a_network_in_16_bits_is_answered_on_every_gpu_and_is_not_slower(name: s
         for dtype in ("float32", "float16")
     )
     assert half <= 1.1 * plain
+
+
+@pytest.mark.parametrize("name", ["apple-m2-max", "p100-sxm2", "gtx-1080-ti"])
+@pytest.mark.parametrize("channels", [64, 256])
+def test_a_convolution_on_vector_units_is_not_slower_in_16_bits(name: str, channels: int) -> None:
+    """The same units run the same algorithm, on half of the bytes."""
+    graph = Workload("one", (convolution("one", 8, channels, channels, (3, 3), (28, 28)),))
+    plain, half = (question(graph, name, dtype=dtype).answer().time for dtype in ("float32", "float16"))
+    assert half <= 1.01 * plain
