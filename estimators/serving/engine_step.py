@@ -288,7 +288,7 @@ def _local(
 ) -> ServingAnswer:
     if step.sequences > 1:
         raise InputError(f"{engine} answers for one sequence, not for {step.sequences:g}: give a server's engine")
-    groups = local_groups_on(machine, step.stored)
+    groups = local_groups_on(machine, step.stored, fitted.backend)
     work = LocalWork.of_amounts(step.amounts, step.layers, machine, step.long_bytes)
     prompts = step.sequences == 0
     phase, one = (fitted.prompting, work.per_token(step.amounts)) if prompts else (fitted.generating, work)
