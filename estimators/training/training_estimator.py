@@ -267,6 +267,7 @@ def answer_of(step: TrainingStepAnswer) -> Estimate:
         band=step.band,
         devices=layout.devices,
         conditions=step.conditions,
+        doubts=step.of.fit.doubts if step.of.fit else (),
     )
 
 
