@@ -158,6 +158,6 @@ def require_possible(anchor: AnchorRun, machine: Machine) -> None:
         )
     if anchor.prompt and anchor.prompt[1] * work.matrix > 1.1:
         raise InputError(
-            f"a prompt of {anchor.model.name} {anchor.stored} at {anchor.prompt[1]:g} tokens/s: {machine.name} computes "
-            f"at most {1 / work.matrix:.4g} a second; was it measured on another machine?"
+            f"a prompt of {anchor.model.name} {anchor.stored} at {anchor.prompt[1]:g} tokens/s: {machine.name} "
+            f"computes at most {1 / work.matrix:.4g} a second; was it measured on another machine?"
         )

@@ -80,7 +80,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import job_settings, named_settings
         from slipstick.experiments.jobs import is_job
-        from slipstick.experiments.studies.whatif import with_threads_of_today
+        from slipstick.experiments.studies.whatif import THREADS, by_default, with_threads_of_today
 
         if trace:
             from slipstick.experiments.cli.replay import answer as answer_trace
@@ -127,6 +127,8 @@ def register(app: typer.Typer) -> None:
         query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))
+        if len(settings) > len(today):
+            result = by_default(result, THREADS)
         notes = (*study.notes(space), *result.notes)
         if save:
             study.save(save)

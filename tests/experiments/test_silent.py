@@ -164,7 +164,7 @@ def _read(name: str, option: str, capsys: pytest.CaptureFixture[str]) -> bool:
 
 def _is_default(name: str, option: str, value: str) -> bool:
     """Whether a value is what is taken where none is typed."""
-    if (option, value) == ("--concurrency", "1"):
+    if value == "1" and option in ("--concurrency", "--tp"):  # of one device, which is what each question has
         return True
     words = BASES[name]
     verb = " ".join(words[:2]) if words[0] == "plan" else words[0]
