@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.evaluator import Evaluator
         from slipstick.experiments.explain.remedies import move_rows
-        from slipstick.experiments.question.dtype_domain import remarks as remarks_of
+        from slipstick.experiments.question.cautions import remarks as remarks_of
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined

@@ -103,7 +103,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if fit and not measured:
             raise InputError("give --measured FILE with --fit NAME: what is fitted to it")
-        from slipstick.experiments.question.dtype_domain import remarks
+        from slipstick.experiments.question.cautions import remarks
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.question.user_code import of_work, own_or_none

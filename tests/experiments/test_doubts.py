@@ -15,8 +15,8 @@ from slipstick.estimators.base.sureness import HOPELESS, SURE, sureness, within_
 from slipstick.estimators.cpu import cpu_step
 from slipstick.estimators.gpu import gpu_bands, gpu_step
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.cautions import hints, remarks
 from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.experiments.question.dtype_domain import hints, remarks
 from slipstick.experiments.question.precision import in_type
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.report.output import line_width
