@@ -10,6 +10,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
+    Attention,
     Calibration,
     Dtype,
     Estimator,
@@ -75,6 +76,7 @@ def register(app: typer.Typer) -> None:
         allow_code: Trusted = None,
         work: Work = None,
         train: Train = None,
+        attention: Attention = None,
         number: Number = None,
         format: Annotated[str, option("format", "table | json | csv (csv: the elasticities)")] = "table",
     ) -> None:
@@ -123,6 +125,11 @@ def register(app: typer.Typer) -> None:
         workload, train = of_work(workload, work, train)
         subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
         settings = named_settings(subject, set, number)
+        if attention is not None:
+            from slipstick.workloads.catalog import workload as by_name
+            from slipstick.workloads.transforms.attention import in_one_kernel
+
+            subject = in_one_kernel(by_name(subject) if isinstance(subject, str) else subject, attention)
         fitted = None
         if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration

@@ -223,6 +223,7 @@ Set = Annotated[list[str] | None, option("set", "run.threads=240, machine.clock=
 Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=batch,seq_len:int64")]
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
 Work = Annotated[str | None, option("work")]
+Attention = Annotated[str | None, option("attention", "flash, in one kernel")]
 Estimator = Annotated[TrustedName | None, option("estimator", parser=TrustedName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 KnownHere = Annotated[

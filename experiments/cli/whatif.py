@@ -9,6 +9,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
+    Attention,
     Calibration,
     Dtype,
     Estimator,
@@ -70,6 +71,7 @@ def register(app: typer.Typer) -> None:
         input: Input = None,
         work: Work = None,
         train: Train = None,
+        attention: Attention = None,
         number: Number = None,
         allow_code: Trusted = None,
         format: Format = "table",
@@ -117,8 +119,9 @@ def register(app: typer.Typer) -> None:
         vary = list(varied)
         settings = with_threads_of_today(list(today), vary, on)
         study = Study.of_question(
-            workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train
-        )
+            workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train,
+            attention,
+        )  # fmt: skip
         if measured and fit:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit))})
         study = study.model_copy(
@@ -164,6 +167,6 @@ JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "allo
 SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
     *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),
-    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "number", "format"),
+    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "attention", "number", "format"),
 )
 """What each way to an answer reads; other options are refused."""

@@ -41,7 +41,7 @@ def remarks(question: Question) -> tuple[str, ...]:
 
 
 def contradictions(question: Question) -> list[str]:
-    """A measured time far from the model's, a time beyond the peak, and branches on values, which no import computes."""
+    """A measured time far from the model's, a time beyond the peak, and branches on values, which no import knows."""
     assumed = question.workload.metadata.get("assumptions")
     texts = assumed if isinstance(assumed, tuple) else ()
     decided = (text for text in map(str, texts) if text.startswith(DECIDED))
