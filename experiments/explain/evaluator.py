@@ -182,7 +182,7 @@ FEWEST = 16
 def sides(dials: Evaluator, name: str) -> tuple[float | None, float | None]:
     """d log time / d log quantity just below and just above today's value; None where there is no value.
 
-    Of a count those to its neighbours (of a size `neighbour`); of a formula at `NEAREST`, of a simulation at a step of `STEP`.
+    Of a count those to its neighbours (of a size `neighbour`); of a formula at `NEAREST`, of a simulation at `STEP`.
     """
     today, slopes = dials.today[name], list[float | None]()
     if not today:
