@@ -85,8 +85,8 @@ def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
 def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
     """Seconds of each step: of its host, or longer by what a stream is given more than it gets done meanwhile.
 
-    A host that waits for nothing runs ahead of its device, whose pace decides in the long run. How far it ran ahead when
-    the trace was recorded stands in the measured step; what the kernels of a step take longer than they did adds to it.
+    A host that waits for nothing runs ahead of its device, whose pace decides in the long run. How far it ran ahead
+    when the trace was recorded stands in the measured step; what a step's kernels take longer than they did adds to it.
 
     Parameters
     ----------

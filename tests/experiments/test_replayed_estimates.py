@@ -125,7 +125,7 @@ def test_the_timeline_of_a_replay_holds_its_kernels_and_step(
 
 
 def test_a_host_that_waits_for_nothing_keeps_the_pace_of_its_device(tmp_path: Path) -> None:
-    """Kernels of 8 us every 10 us and no wait: a device four times as slow gives four times the kernels' time a step."""
+    """Kernels of 8 us every 10 us and no wait: on a device four times as slow a step takes its kernels' time."""
     events: list[dict[str, object]] = []
     for number in range(40):
         time = 1000.0 + 10.0 * number
