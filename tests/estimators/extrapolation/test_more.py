@@ -86,7 +86,7 @@ def test_the_picture_has_data_law_and_band() -> None:
 
     axes = extrapolate(Series.of(P, 1 + 10 / P, "threads"), [64, 128]).plot()
     assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert {"law", "measured (median)", "predicted", "80% band"} <= set(axes.get_legend_handles_labels()[1])
+    assert {"law", "measured (median)", "predicted", "80 % band"} <= set(axes.get_legend_handles_labels()[1])
     plt.close("all")
 
 
