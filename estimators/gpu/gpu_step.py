@@ -16,7 +16,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict, Same
-from slipstick.estimators.base.conditions import NOTICED, UNMEASURED, Condition, uncounted_condition, widening
+from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
@@ -208,7 +208,7 @@ def _by_programs(
         return []  # a kind or data type that those programs lack
     apart = abs(math.log(other / time)) / quantile(DEFAULT_LEVEL, None)
     words = f"a second model, fitted to PyTorch programs, says {shown(other, 's')}"
-    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + NOTICED) else []
+    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + LEAST_WIDENING) else []
 
 
 def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:

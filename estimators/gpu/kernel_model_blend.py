@@ -18,14 +18,14 @@ from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
-from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
+from slipstick.estimators.gpu.gpu_bands import LEAST_SHARE, Spent
 from slipstick.estimators.gpu.programs.program_kernels import program_fit, programs_scatter
 from slipstick.estimators.gpu.programs.program_law import HOST, NAME
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_name
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.roofline.roofline import widened
-from slipstick.estimators.schedules.host_constants import UNMEASURED
+from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
@@ -120,7 +120,7 @@ def _family_similarity(family: str, machine: Machine) -> float:
 
 def programs_spread(known: DeviceCalibration, machine: Machine) -> float:
     """Standard deviation of log time of what programs say of a machine."""
-    return math.hypot(programs_scatter(known.programs), 0.0 if machine.family.startswith(MAKER) else UNMEASURED)
+    return math.hypot(programs_scatter(known.programs), 0.0 if machine.family.startswith(MAKER) else UNSEEN_KIND)
 
 
 def of_another_maker(machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
@@ -130,4 +130,4 @@ def of_another_maker(machine: Machine, spent: Sequence[Spent]) -> list[Condition
     whole = sum(one.contribution for one in spent) or 1.0
     share = sum(one.contribution * one.programs for one in spent) / whole
     words = f"convolutions as on GPUs of another maker: {share_shown(share)} of the time"
-    return [Condition(ANOTHER_MAKER, words, "unmeasured")] if share >= NOTICED else []
+    return [Condition(ANOTHER_MAKER, words, "unmeasured")] if share >= LEAST_SHARE else []

@@ -213,7 +213,7 @@ class Prediction(Answer):
                 [start[1], *(self.high[i] for i in ahead)],
                 alpha=0.25,
                 color="C0",
-                label=f"{share_shown(self.level)} band",
+                label=f"{share_shown(self.level or 0.0)} band",
             )
         axes.plot(self.series.x, self.series.y, "o", color="black", label=f"measured ({self.series.statistic})")
         axes.plot(self.x, self.value, "s", color="C1", label="predicted")
