@@ -189,10 +189,13 @@ def fall_of(series: Series) -> float:
     The work of each worker is constant, so that nothing which goes on can let times fall: what does is an error, of a
     first run that was cold or of work that was not constant.
     """
-    from scipy.optimize import isotonic_regression
-
     logs = np.log(series.y)
-    return float(np.sqrt(np.mean((logs - isotonic_regression(logs).x) ** 2)))
+    sums, n = np.concatenate([[0.0], np.cumsum(logs)]), len(logs)
+    means = np.array(
+        [[(sums[b + 1] - sums[a]) / (b + 1 - a) if a <= b else np.inf for b in range(n)] for a in range(n)]
+    )
+    rising = np.array([means[: i + 1, i:].min(axis=1).max() for i in range(n)])  # Robertson et al. 1988, theorem 1.4.4
+    return float(np.sqrt(np.mean((logs - rising) ** 2)))
 
 
 def _with_fall(certainty: Certainty, value: FloatArray, fallen: float) -> Certainty:

@@ -95,7 +95,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined
-        from slipstick.experiments.question.user_code import of_work, own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none, with_attention
         from slipstick.experiments.report import summary
         from slipstick.experiments.report.output import emit, emit_line
         from slipstick.experiments.report.progress import progress_bar
@@ -124,12 +124,8 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
         subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
+        subject = with_attention(subject, attention)
         settings = named_settings(subject, set, number)
-        if attention is not None:
-            from slipstick.workloads.catalog import workload as by_name
-            from slipstick.workloads.transforms.attention import in_one_kernel
-
-            subject = in_one_kernel(by_name(subject) if isinstance(subject, str) else subject, attention)
         fitted = None
         if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
