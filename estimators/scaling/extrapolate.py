@@ -190,10 +190,12 @@ def fall_of(series: Series) -> float:
     first run that was cold or of work that was not constant.
     """
     logs = np.log(series.y)
+    if (np.diff(logs) >= 0).all():
+        return 0.0
     sums, n = np.concatenate([[0.0], np.cumsum(logs)]), len(logs)
-    means = np.array(
-        [[(sums[b + 1] - sums[a]) / (b + 1 - a) if a <= b else np.inf for b in range(n)] for a in range(n)]
-    )
+    means = np.full((n, n), np.inf)
+    for a in range(n):
+        means[a, a:] = (sums[a + 1 :] - sums[a]) / np.arange(1, n - a + 1)
     rising = np.array([means[: i + 1, i:].min(axis=1).max() for i in range(n)])  # Robertson et al. 1988, theorem 1.4.4
     return float(np.sqrt(np.mean((logs - rising) ** 2)))
 
