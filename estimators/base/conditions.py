@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Origin: TypeAlias = Literal["given", "file", "default", "unknown", "unmeasured"]
 """The question sets it; machine or workload state it; what is usual was taken; nobody said; nobody measured it."""
 UNMEASURED: Origin = "unmeasured"
-NOTICED = 0.05
+LEAST_WIDENING = 0.05
 """Of a band's width, from which on a condition is said to widen it."""
 NAMES = {"training": "trainer", "requests": "engine"}
 """What the field calls the library of a machine's runtime, by the kind of workload."""
@@ -51,7 +51,7 @@ class Condition:
     @property
     def widens(self) -> bool:
         """Whether the band is noticeably wider for it."""
-        return self.band_factor >= 1 + NOTICED
+        return self.band_factor >= 1 + LEAST_WIDENING
 
     def row(self) -> dict[str, str | float]:
         """As plain values."""

@@ -9,12 +9,32 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.formatting import ratio_shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 DISAGREES = "the measured time ("
 """How a line begins that says that a measured time is far from the model's."""
+FAR = 2.0
+"""Bands away from which a measured time is said to disagree: 80 % bands twice as wide hold 99 %."""
+
+
+def disagreement(source: str, factor: float, half: float) -> tuple[str, ...]:
+    """That a measured time lies far outside a model's band, in a line; nothing where it does not.
+
+    `source`: of the time, in words.
+    `factor`: measured over the model's answer; `half`: half of the model's 80 % band of log time.
+    """
+    away = abs(math.log(factor)) / half
+    if away < FAR:
+        return ()
+    return (
+        f"{DISAGREES}{source}) is x{ratio_shown(factor)} of the model's answer, {away:.2g} of its bands away: was it "
+        "one execution at this size, data type and machine?",
+    )
+
+
 NEAR = 0.05
 """Log change of a field at which 63 % of the variance between two machines is there: one that differs by less is nearly
 the same. A judgement."""

@@ -261,6 +261,7 @@ def estimate_under_cap(
     slow = estimator.as_clocked(workload, board.using({"clock": holds}), run)
     if slow.time > answer.time:
         answer = replace(slow, energy=float(consumed({CAP: cap_watts(machine)}, slow.time)))
+    answer = replace(answer, least=max(answer.least, slow.least))  # no band is faster than the peak at that clock
     left, clock = (format_quantity(value, "Hz") for value in (holds, machine.clock))
     note = f"the power cap of {cap_watts(machine):g} W holds the clock at about {left} of {clock} ({LAW})"
     return replace(answer, assumptions=(*_without_excess(answer), note))

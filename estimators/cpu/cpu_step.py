@@ -52,7 +52,7 @@ ELSEWHERE = 0.4
 """On another processor or with another library: a judgement, no public times of whole networks were at hand."""
 
 
-UNMEASURED = 0.3
+UNTIMED_TYPES = 0.3
 """Added in other data types than float32, and for networks without convolutions: judgement, nobody timed those."""
 
 
@@ -94,7 +94,7 @@ def cpu_step(
     )
     types = {op.dtype for op in workload or () if family_of(op.kind).product}
     other += [f"in {dtype}" for dtype in sorted(types - {"float32"})]
-    wider = math.hypot(spread, UNMEASURED) if other else spread
+    wider = math.hypot(spread, UNTIMED_TYPES) if other else spread
     words = f"fitted to image networks in float32, this one is {' and '.join(other)}"
     use = [Condition("use", words, "unmeasured")] if other else []
     made = Calibration(estimator, (), residual_std=wider, source=source)

@@ -84,11 +84,11 @@ def groups_on(
     return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters), stored)
 
 
-def local_groups_on(machine: Machine, stored: str) -> dict[str, str]:
+def local_groups_on(machine: Machine, stored: str, backend: str = "") -> dict[str, str]:
     """The groups of a token under llama.cpp: as `local_groups` has them."""
-    fitted = local_fit(backend_of(machine.family))
+    fitted = local_fit(backend or backend_of(machine.family))
     chips = fitted.generating.made.seen("chip") | fitted.prompting.made.seen("chip")
-    return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP)
+    return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP, backend=fitted.backend)
 
 
 def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> list[Condition]:

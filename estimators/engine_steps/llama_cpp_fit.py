@@ -86,10 +86,10 @@ class PhaseFit:
 
         return width(()), widening([*machine, *omitted], width)
 
-    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
-        """The same after one new token of some model was timed on the machine: what it says of the machine's others."""
-        row = LawRows(work.columns(), self.named(groups), ["measured"], np.array([seconds]), ["measured"])
-        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION).fit)
+    def with_known(self, work: LocalWork | PromptWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
+        """The same after one token of some model was timed on the machine: what it says of the machine's others."""
+        row = LawRows(work.columns(), self.named(self.today(groups)), ["measured"], np.array([seconds]), ["measured"])
+        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION[self.law.name]).fit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,7 @@ class LocalFit:
 
     generating: PhaseFit
     prompting: PhaseFit
+    backend: str
 
     @classmethod
     def of(cls, fits: Mapping[str, LawFit], backend: str) -> LocalFit:
@@ -107,7 +108,7 @@ class LocalFit:
             measured = fits.get(fit_name(name, backend))
             return PhaseFit(LAWS[name], fits[name] if measured is None else measured, measured is not None)
 
-        return cls(phase(GENERATING), phase(PROMPTING))
+        return cls(phase(GENERATING), phase(PROMPTING), backend)
 
     def parameters(self, groups: Mapping[str, str]) -> LocalParameters:
         """Of these groups (`local_groups`)."""
@@ -116,10 +117,6 @@ class LocalFit:
     def phase(self, name: str) -> PhaseFit:
         """Of new tokens or of prompts, by its name."""
         return self.prompting if name == PROMPTING else self.generating
-
-    def with_known(self, work: LocalWork, groups: Mapping[str, str], seconds: float) -> LocalFit:
-        """The same after one new token was timed: prompts stay as they are."""
-        return replace(self, generating=self.generating.with_known(work, groups, seconds))
 
 
 def fit_name(phase: str, backend: str) -> str:

@@ -113,8 +113,8 @@ def _priors(phase: str) -> tuple[ParameterPrior, ...]:
     return tuple(made)
 
 
-CONFIGURATION = ("generating", "chip")
-"""What takes the error that all tokens on one machine share."""
+CONFIGURATION = {GENERATING: ("generating", "chip"), PROMPTING: ("prompting", "chip")}
+"""What takes the error that all tokens of a phase on one machine share."""
 COLUMNS = ("memory", "layers", "plain", "pace")
 """Of a new token: seconds of bytes, layers, seconds of flop on plain units, and what latencies are multiplied by."""
 
@@ -154,6 +154,10 @@ CPUS = ("amd-zen", "arm-neoverse", "cavium", "fujitsu", "intel")
 NO_CPUS = ("intel-xe-", "intel-xe2", "intel-gaudi", "intel-knights-corner")
 
 
+CPU = "cpu"
+"""The backend of processors."""
+
+
 def backend_of(family: str) -> str:
     """The llama.cpp backend of machines of a family; "vulkan" where none of its own is known."""
     heads = {
@@ -165,14 +169,19 @@ def backend_of(family: str) -> str:
         "amd-vega": "rocm",
     }
     if family.startswith(CPUS) and not family.startswith(NO_CPUS):
-        return "cpu"
+        return CPU
     return next((backend for head, backend in heads.items() if family.startswith(head)), "vulkan")
 
 
-def local_groups(family: str, chip: str, stored: str, program: str, release: str = UNKNOWN) -> dict[str, str]:
-    """The groups of a run on a chip of a family: backend, program, its release, type of weights, generation, chip."""
+def local_groups(
+    family: str, chip: str, stored: str, program: str, release: str = UNKNOWN, backend: str = ""
+) -> dict[str, str]:
+    """The groups of a run on a chip of a family: backend, program, its release, type of weights, generation, chip.
+
+    `backend`: that ran; "" for the one of the family.
+    """
     return {
-        "backend": backend_of(family), "program": program, "release": release, "stored": stored,
+        "backend": backend or backend_of(family), "program": program, "release": release, "stored": stored,
         "generation": generation_of(family), "chip": chip, SOURCE: program,
     }  # fmt: skip
 
@@ -355,4 +364,4 @@ def product_type(machine: Machine) -> tuple[str, str, float]:
     if not stated:
         raise InputError(f"machine {machine.name!r}: no engine has a rate of {', '.join(COUNTED)}")
     _, unit, name = max(stated, key=lambda one: (one[0], one[1] == "matrix", -list(COUNTED).index(one[2])))
-    return unit, name, ON_CPUS if backend_of(machine.family) == "cpu" and name == "float32" else COUNTED[name]
+    return unit, name, ON_CPUS if backend_of(machine.family) == CPU and name == "float32" else COUNTED[name]

@@ -24,7 +24,7 @@ from slipstick.estimators.engine_steps.fitted_steps import groups_on, serving_fi
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of
-from slipstick.estimators.engine_steps.step_time import LayerCounts
+from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.group_effects_model import LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
@@ -197,8 +197,8 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
     """
     plain = fit or serving_fit()
     rows = _rows([one.step for one in steps], [one.seconds for one in steps])
-    for one, row in zip(steps, (one.step.row() for one in steps), strict=True):
-        least = max(_least(row))
+    for one in steps:
+        least = least_step(one.step)
         if one.seconds < least * (1 - 1e-3):
             raise InputError(
                 f"a measured step of {format_quantity(one.seconds, 's')}: {one.step.model.name} on "
@@ -309,11 +309,13 @@ def _rows(steps: Sequence[ServerStep], seconds: Sequence[float]) -> LawRows:
     )
 
 
-def _least(row: StepSum) -> tuple[float, float]:
-    from slipstick.estimators.engine_steps.step_time import demands
+def least_step(step: ServerStep) -> float:
+    """Seconds that the bytes or the flop of a step take at the rates of the data sheet, the longer of them.
 
-    memory, flop = demands(row.plain, row.device)
-    return float(memory), float(flop)
+    Raises InputError as `ServerStep.row`.
+    """
+    row = step.row()
+    return float(max(demands(row.plain, row.device)))
 
 
 @lru_cache(maxsize=16)

@@ -29,7 +29,7 @@ ROW = 8
 UNEVEN = 0.17
 """Added where rows do not fill it: nanoGPT ran 25 % faster with 50,304 words than with 50,257 (A. Karpathy, 2023,
 https://x.com/karpathy/status/1621578354024677377), taken as an end of the 80 % band; compilers pad such products."""
-NOTICED = 0.05
+LEAST_SHARE = 0.05
 """Share of the time from which operations outside what was measured are named."""
 
 ATTENTION = "attention"
@@ -73,7 +73,7 @@ def uneven(spent: Sequence[Spent]) -> list[Condition]:
         if odd := [size for size in sizes if size > ROW and size % ROW]:
             times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
     share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
-    if share < NOTICED:
+    if share < LEAST_SHARE:
         return []
     rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
     words = f"16-bit products with rows of {rows}, no multiple of {ROW}: {share_shown(share)} of the time"
@@ -95,11 +95,11 @@ def outside(spent: Sequence[Spent]) -> list[Condition]:
     places = [
         f"{name} {dim} {place.value:,.0f} ({_range(place)}) {share_shown(share)} of the time"
         for (name, dim), (share, place) in sorted(shares.items(), key=lambda entry: -entry[1][0])
-        if share >= NOTICED
+        if share >= LEAST_SHARE
     ]
     narrow = sum(one.contribution for one in spent if stored_narrower(one.op)) / whole
     made = [Condition(SHAPES, f"shapes beyond the measured: {'; '.join(places)}", UNMEASURED)] if places else []
-    if narrow >= NOTICED:
+    if narrow >= LEAST_SHARE:
         words = f"weights stored narrower than multiplied: {share_shown(narrow)} of the time"
         made.append(Condition(STORED, words, UNMEASURED))
     return made
@@ -114,7 +114,7 @@ def of_libraries(forecast: Forecast, spent: Sequence[Spent], named: str) -> list
     names = sorted({fit.library for one in fitted for fit in one.fits} - {""})
     taken = sum(one.contribution * (1 - one.programs) for one in spent if one.op.kind == ATTENTION)
     share = taken / (sum(one.contribution for one in spent) or 1.0)
-    ran = forecast.libraries and names and share >= NOTICED
+    ran = forecast.libraries and names and share >= LEAST_SHARE
     texts = ["not measured: kernels as of any of them"] if named else []
     texts += [f"attention as {' and '.join(names)} ran it, {share_shown(share)} of the time"] if ran else []
     return [Condition(LIBRARY, named or "not named", "file" if named else "unknown", "; ".join(texts))] if texts else []

@@ -14,9 +14,9 @@ from functools import lru_cache
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import shown
+from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict, Same
-from slipstick.estimators.base.conditions import NOTICED, UNMEASURED, Condition, uncounted_condition, widening
+from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
@@ -171,19 +171,46 @@ def gpu_step(
     second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
     first = math.hypot(every, UNEVEN if odd else 0.0)
     other = [] if links else _by_programs(second, workload, machine, run, answer.time, first)
+    linked, crossing = _by_dies(estimator, workload, machine, run, answer.time)
 
     def width(without: Collection[Condition]) -> float:
         names = [one.name for one in without]
+        between = 0.0 if DIES in names else crossing
         if other and SECOND not in names:
-            return other[0][1]
-        kernels = every if set(names) <= {SECOND, ROWS} else kernels_band(*names)
-        return math.hypot(kernels, UNEVEN if odd and ROWS not in names else 0.0)
+            return math.hypot(other[0][1], between)
+        kernels = every if set(names) <= {SECOND, ROWS, DIES} else kernels_band(*names)
+        return math.hypot(kernels, between, UNEVEN if odd and ROWS not in names else 0.0)
 
-    candidates = [*(one for one, _ in other), *outside(spent), *of_libraries(known.forecast(machine), spent, library)]
+    candidates = [
+        *linked,
+        *(one for one, _ in other),
+        *outside(spent),
+        *of_libraries(known.forecast(machine), spent, library),
+    ]
     candidates += [*odd, *of_others(known, machine, spent)]
     candidates += [uncounted_condition(workload)] if workload.uncounted else []
     common = math.sqrt(max(every**2 - unshared**2, 0.0))
     return GpuStep(replace(made, residual_std=width(()), common_std=common), widening(candidates, width))
+
+
+DIES = "machine.dies"
+"""The condition that a link joins a machine's dies, of which no measured row tells what crosses it."""
+
+
+def _by_dies(
+    estimator: TorchProgram, workload: Workload, machine: Machine, run: Mapping[str, float] | None, time: float
+) -> tuple[list[Condition], float]:
+    """That nobody says which share of the traffic with memory crosses a link between dies, and the standard deviation
+    of the log of what that may change: an 80 % band from memory that is interleaved, as it is answered, to a die's own,
+    or to another die's."""
+    dies = machine.dies
+    if dies.bandwidth is None or dies.local is not None or dies.count < 2:
+        return [], 0.0
+    apart = abs(math.log(time / estimator.time(workload, machine.using({"dies.local": 1.0}), run)))
+    off = min(apart, math.log(dies.count / (dies.count - 1)))  # all traffic crosses, where the mean is all but a part
+    words = f"{dies.count} dies share memory over a link, all of it interleaved"
+    note = f"x{ratio_shown(math.exp(-apart))} of the time where each reads its own; machine.dies.local says which"
+    return [Condition(DIES, words, UNMEASURED, note)], off / quantile(DEFAULT_LEVEL, None)
 
 
 def _by_programs(
@@ -207,7 +234,7 @@ def _by_programs(
         return []  # a kind or data type that those programs lack
     apart = abs(math.log(other / time)) / quantile(DEFAULT_LEVEL, None)
     words = f"a second model, fitted to PyTorch programs, says {shown(other, 's')}"
-    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + NOTICED) else []
+    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + LEAST_WIDENING) else []
 
 
 def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:

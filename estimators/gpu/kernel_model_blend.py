@@ -19,7 +19,7 @@ from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
-from slipstick.estimators.gpu.gpu_bands import NOTICED, Spent
+from slipstick.estimators.gpu.gpu_bands import LEAST_SHARE, Spent
 from slipstick.estimators.gpu.programs.program_kernels import program_fit, programs_scatter
 from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
@@ -27,7 +27,7 @@ from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, shared_nam
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.family_pooling import technology
 from slipstick.estimators.roofline.roofline import on_vector_units
-from slipstick.estimators.schedules.host_constants import UNMEASURED
+from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
@@ -131,7 +131,7 @@ def programs_spread(
     It is wider on GPUs of another maker, and in 16 bits on those of a memory's technology (HBM, GDDR) that no timed
     machine had. `without`: names of conditions that add nothing: `ANOTHER_MAKER`, `ANOTHER_CLASS`.
     """
-    maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNMEASURED
+    maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNSEEN_KIND
     timed = ANOTHER_CLASS in without or technology(machine) in _technologies(known)
     facts = [SPREAD if timed or one.op.dtype not in HALF else CLASS_SPREAD for one in spent]
     return np.hypot([programs_scatter(known.programs, fact) for fact in facts], maker)
@@ -151,6 +151,6 @@ def of_others(known: DeviceCalibration, machine: Machine, spent: Sequence[Spent]
         (ANOTHER_CLASS, technology(machine) not in there, half, [one for one in spent if one.op.dtype in HALF]),
     ):
         share = sum(one.contribution * one.programs for one in some) / (sum(one.contribution for one in spent) or 1.0)
-        if strange and share >= NOTICED:
+        if strange and share >= LEAST_SHARE:
             made.append(Condition(name, f"{words}: {share_shown(share)} of the time", "unmeasured"))
     return made

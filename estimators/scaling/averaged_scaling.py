@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.formatting import share_shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.sureness import ABOVE, BELOW
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
@@ -145,7 +146,7 @@ def _law(whole: tuple[Term, ...], x: FloatArray, times: FloatArray) -> Law:
 def _outliers(series: Series, probabilities: FloatArray) -> tuple[str, ...]:
     return tuple(
         f"{series.parameter} = {series.x[i]:g} ({series.y[i]:.4g} s) is an outlier with a probability of "
-        f"{probabilities[i]:.0%} and counts less"
+        f"{share_shown(probabilities[i])} and counts less"
         for i in np.flatnonzero(probabilities > DOUBTFUL)
     )
 
@@ -156,11 +157,11 @@ def _followed(series: Series, places: FloatArray, off: FloatArray) -> tuple[str,
     if off[worst] < SEEN:
         return ()
     ends = f"{places.min():g} to {places.max():g}"
-    at = f"{off[worst]:.1%} at {series.parameter} = {places[worst]:g}"
+    at = f"{share_shown(off[worst])} at {series.parameter} = {places[worst]:g}"
     return (f"the formula follows the average of the laws from {series.parameter} = {ends} to within {at}",)
 
 
 def _issued(issue: SharedIssue | None, probability: float) -> tuple[str, ...]:
     if issue is None:
         return ()
-    return (f"cycles per instruction of the machine's shared cores: {probability:.0%} likely",)
+    return (f"cycles per instruction of the machine's shared cores: {share_shown(probability)} likely",)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
-from slipstick.estimators.base.sureness import ABOVE, BELOW
+from slipstick.estimators.base.sureness import ABOVE, BELOW, SURE, within_near
 from slipstick.estimators.scaling.averaged_scaling import averaged, cycles
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
@@ -156,9 +158,10 @@ def _averaged(
     if level is not None and len(series) < ENOUGH_POINTS:
         words = [too_few(len(series))] * len(to)
     elif level is not None:
-        noise = noise_at(checked(level), series.statistic, series.noise)
-        words = verdicts(series, average.certainty(), to, average.value, known)
-        ends = widened(average.value, *average.band(level), noise)
+        fallen = fall_of(series) if kind == "weak" else 0.0
+        noise = np.hypot(noise_at(checked(level), series.statistic, series.noise), _deviations(level) * fallen)
+        words = verdicts(series, _with_fall(average.certainty(), average.value, fallen), to, average.value, known)
+        ends = widened(average.value, *average.band(level), float(noise))
         low, high = (tuple(map(float, end)) for end in ends)
     assumptions = [f"{kind} scaling in {series.parameter} ({reason})", *series.notes, *average.notes]
     if known:
@@ -178,6 +181,48 @@ def _averaged(
         assumptions=tuple(assumptions),
         curves=average.curves(),
     )
+
+
+def fall_of(series: Series) -> float:
+    """Standard deviation of the log times of weak scaling around the nearest times that never fall; 0 where none does.
+
+    The work of each worker is constant, so that nothing which goes on can let times fall: what does is an error, of a
+    first run that was cold or of work that was not constant.
+    """
+    logs = np.log(series.y)
+    if (np.diff(logs) >= 0).all():
+        return 0.0
+    sums, n = np.concatenate([[0.0], np.cumsum(logs)]), len(logs)
+    means = np.full((n, n), np.inf)
+    for a in range(n):
+        means[a, a:] = (sums[a + 1 :] - sums[a]) / np.arange(1, n - a + 1)
+    rising = np.array([means[: i + 1, i:].min(axis=1).max() for i in range(n)])  # Robertson et al. 1988, theorem 1.4.4
+    return float(np.sqrt(np.mean((logs - rising) ** 2)))
+
+
+def _with_fall(certainty: Certainty, value: FloatArray, fallen: float) -> Certainty:
+    """What is still sure where times of weak scaling scatter by so much around ones that never fall."""
+    if not fallen:
+        return certainty
+    low, high = widened(value, certainty.low, certainty.high, _deviations(SURE) * fallen)
+    near = [
+        within_near(*after) / max(within_near(*before), 1e-12)
+        for before, after in zip(
+            zip(value, certainty.low, certainty.high, strict=True), zip(value, low, high, strict=True), strict=True
+        )
+    ]
+    reason = f"times fall ({share_shown(fallen)} around ones that do not): with constant work of each nothing lets them"
+    kept = [reason if high[i] / low[i] > WIDENED * certainty.high[i] / certainty.low[i] else one
+            for i, one in enumerate(certainty.reasons)]  # fmt: skip
+    return replace(certainty, within=certainty.within * np.minimum(near, 1.0), low=low, high=high, reasons=tuple(kept))
+
+
+WIDENED = 1.05
+"""Factor of the ends' ratio from which on a fall is named the reason of a band's width."""
+
+
+def _deviations(level: float) -> float:
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _answer(

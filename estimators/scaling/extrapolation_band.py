@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.estimators.scaling.laws.band_constants import (
     BASE,
     BELOW,
@@ -143,15 +144,16 @@ def reasons(doubt: AnswerWarning) -> tuple[str, ...]:
 
 
 def _worst(doubt: AnswerWarning, i: int) -> str:
+    apart, first = share_shown(doubt.disagreement[i]), share_shown(doubt.below[i])
     parts = {
-        f"the last points, predicted from the earlier ones, were missed by {doubt.misses[i]:.0%}": (
+        f"the last points, predicted from the earlier ones, were missed by {share_shown(doubt.misses[i])}": (
             MISSES * doubt.misses[i]
         ),
-        f"laws that fit about as well differ by {doubt.disagreement[i]:.0%} here": DISAGREEMENT * doubt.disagreement[i],
+        f"laws that fit about as well differ by {apart} here": DISAGREEMENT * doubt.disagreement[i],
         "the last points were slower than predicted: a change point may be under way": SHORTFALL * doubt.shortfall[i],
         "the last step bends upward: non-monotone, or a change point under way": BENDING * doubt.bending[i],
-        f"the repeats of a value leave its time uncertain by {doubt.noise:.0%}": doubt.noise,
-        f"the first points, predicted from the later ones, were missed by {doubt.below[i]:.0%}": BELOW * doubt.below[i],
+        f"the repeats of a value leave its time uncertain by {share_shown(doubt.noise)}": doubt.noise,
+        f"the first points, predicted from the later ones, were missed by {first}": BELOW * doubt.below[i],
     }
     return max(parts, key=lambda reason: float(np.asarray(parts[reason])))
 

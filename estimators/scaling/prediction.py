@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.common.answer import Answer, Provenance
 from slipstick.common.columns import SHARE, Column
-from slipstick.common.formatting import ends_shown, shares_shown, shown
+from slipstick.common.formatting import ends_shown, share_shown, shares_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.scaling.laws.families import NEGLIGIBLE
 from slipstick.estimators.scaling.laws.terms import Law
@@ -122,13 +122,15 @@ class Prediction(Answer):
 
     @property
     def composition(self) -> str:
-        """What the time at the last target is made of: "61% constant, 27% 1/threads, 12% log2(threads)"."""
+        """What the time at the last target is made of: "61 % constant, 27 % 1/threads, 12 % log2(threads)"."""
         at, law = np.array(self.x[-1:]), self.main_law
         parts = [(coefficient * float(term.values(at)[0]), term) for coefficient, term in law.terms]
         whole = sum(part for part, _ in parts)
         words = sorted(((part / whole, term.text(self.series.parameter)) for part, term in parts), reverse=True)
         return ", ".join(
-            f"{share:.0%} {'constant' if text == '1' else text}" for share, text in words if abs(share) >= NEGLIGIBLE
+            f"{share_shown(share)} {'constant' if text == '1' else text}"
+            for share, text in words
+            if abs(share) >= NEGLIGIBLE
         )
 
     def rows(self) -> list[dict[str, Any]]:

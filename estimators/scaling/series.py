@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
@@ -250,7 +251,7 @@ def kind_of(series: Series, given: str | None = None) -> tuple[str, str]:
         why = (
             f"slope {slope:+.2f} of log time"
             if kind == "weak" or slope < -0.2
-            else f"least time, {fell:.0%} of the first"
+            else f"least time, {share_shown(fell)} of the first"
         )
         return kind, f"taken from the name {series.parameter!r} and the {why}"
     kind = "strong" if slope < -0.3 else "problem_size"

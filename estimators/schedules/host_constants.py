@@ -28,7 +28,7 @@ LINKS = 0.3
 ISSUE = 27e-6
 """Seconds of PyTorch for one operation: the median host of 15 under KernelBench's whole networks, those of the public
 figures left out (`slipstick validate --refit host`; 18 to 33 us)."""
-UNMEASURED = 0.6
+UNSEEN_KIND = 0.6
 """Standard deviation of log time on a machine of whose kind no public row speaks: a judgement, and the same for closed
 forms of arrays, which say how an array works and nothing of its software. It stays typed: six classes of kernels with
 AMD left out want .31 to .61 (90th percentiles of `slipstick validate operations`), nothing said of a third vendor.

@@ -69,7 +69,7 @@ def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
 
     Raises InputError where a step takes no time: ratios to it are no numbers.
     """
-    steps = tuple(float(done[last] - done[first]) for first, last in graph.steps)
+    steps = tuple(step_seconds(graph, seconds, done).tolist())
     if not all(SHORTEST_STEP <= step < math.inf for step in steps):
         raise InputError(f"{graph.source}: a step of {min(steps):g} s: want steps of at least {SHORTEST_STEP:g} s")
     begin, end = done[graph.steps[0][0]], done[graph.steps[-1][1]]
@@ -80,6 +80,43 @@ def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
     inside = np.clip(np.minimum(done, end) - np.maximum(done - seconds, begin), 0, None)
     shares = {kind: float(inside[kinds == kind].sum() / span) for kind in sorted(set(kinds.tolist()))}
     return Replay(steps, busy, shares)
+
+
+def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
+    """Seconds of each step: of its host, or longer by what a stream is given more than it gets done meanwhile.
+
+    A host that waits for nothing runs ahead of its device, whose pace decides in the long run. How far it ran ahead
+    when the trace was recorded stands in the measured step; what a step's kernels take longer than they did adds to it.
+
+    Parameters
+    ----------
+    service, done
+        Seconds that each node takes and at which it ends, shape (nodes,) or (nodes, scenarios).
+
+    Returns
+    -------
+    Shape (steps,) or (steps, scenarios).
+    """
+    firsts, lasts = np.array(graph.steps, dtype=np.int64).T
+    host = done[lasts] - done[firsts]
+    on_device = graph.of_kind(*DEVICE_KINDS)
+    given = np.arange(len(on_device))  # a device's node with no launch is given where it stands
+    launches = graph.edges[graph.of_kind("host")[graph.edges[:, 0]] & on_device[graph.edges[:, 1]]]
+    given[launches[:, 1]] = launches[:, 0]
+    order = np.argsort(firsts, kind="stable")
+    step = order[np.maximum(np.searchsorted(firsts[order], given, side="left") - 1, 0)]
+    inside = np.flatnonzero(on_device & (given > firsts[step]) & (given <= lasts[step]))
+    lanes = len(graph.columns.lanes)
+
+    def busiest(seconds: Floats) -> Floats:
+        rest = seconds.shape[1:]
+        sums = np.zeros((len(firsts) * lanes, *rest))
+        np.add.at(sums, step[inside] * lanes + graph.columns.lane[inside], seconds[inside])
+        return np.asarray(sums.reshape(len(firsts), lanes, *rest).max(axis=1))
+
+    recorded = busiest(graph.service)
+    before = recorded[:, None] if service.ndim > 1 else recorded
+    return np.asarray(host + np.maximum(busiest(service) - np.maximum(host, before), 0.0))
 
 
 def critical_shares(
@@ -140,7 +177,7 @@ def median_steps(graph: TraceGraph, service: Floats) -> Floats:
     """The median step in seconds of many scenarios in one pass; service of shape (nodes, scenarios)."""
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)
     done = edges.completion(service, graph.releases[:, None])
-    return np.asarray(np.median([done[last] - done[first] for first, last in graph.steps], axis=0))
+    return np.asarray(np.median(step_seconds(graph, service, done), axis=0))
 
 
 def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:

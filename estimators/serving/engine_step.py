@@ -297,7 +297,7 @@ def _local(
 ) -> ServingAnswer:
     if step.sequences > 1:
         raise InputError(f"{engine} answers for one sequence, not for {step.sequences:g}: give a server's engine")
-    groups = local_groups_on(machine, step.stored)
+    groups = local_groups_on(machine, step.stored, fitted.backend)
     work = local_work(step, machine)
     phase = fitted.prompting if isinstance(work, PromptWork) else fitted.generating
     made = ComposedEstimator(Needs(), LocalToken(fitted.parameters(groups)), LOCAL_SOURCE)

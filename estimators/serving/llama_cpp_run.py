@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -38,11 +38,39 @@ _Band: TypeAlias = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class MeasuredRate:
-    """A run on the same machine: a model, its type of weights, and measured tokens/s of generation."""
+    """A run on the same machine: a model, its type of weights, and measured tokens/s of generation.
+
+    `prompt`: tokens of a prompt that was timed alone and their tokens/s; nothing where none was.
+    `backend`: of llama.cpp; "" where nobody said it: the machine's.
+    """
 
     model: LanguageModel
     stored: str
     rate: float
+    prompt: tuple[int, float] | None = None
+    backend: str = ""
+
+    def work(self, machine: Machine) -> LocalWork:
+        """What a new token needs of a machine."""
+        return LocalWork.of(self.model, weight_type(self.stored), machine)
+
+    def prompt_work(self, machine: Machine) -> PromptWork | None:
+        """What a token of its prompt needs of a machine; None where no prompt was timed."""
+        return PromptWork.of(self.model, weight_type(self.stored), machine, self.prompt[0]) if self.prompt else None
+
+    def moved(self, machine: Machine) -> LocalFit:
+        """What was fitted to llama.cpp, as the run on a machine moves it: new tokens, and a prompt's where timed."""
+        groups, prompt = local_groups_on(machine, self.stored, self.backend), self.prompt_work(machine)
+        fitted = local_fit(groups["backend"])
+        made = replace(fitted, generating=fitted.generating.with_known(self.work(machine), groups, 1 / self.rate))
+        if self.prompt is None or prompt is None:
+            return made
+        return replace(made, prompting=fitted.prompting.with_known(prompt, groups, 1 / self.prompt[1]))
+
+    def text(self) -> str:
+        """The run in words."""
+        read = f", a prompt of {self.prompt[0]:,} at {count_shown(self.prompt[1])}" if self.prompt else ""
+        return f"{self.model.name} {self.stored} at {self.rate:g} tokens/s{read}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,23 +91,17 @@ class Local(Answer):
 
     @cached_property
     def backend(self) -> str:
-        """Of llama.cpp."""
-        return backend_of(self.machine.family)
+        """Of llama.cpp: that of the run that is known, else the machine's."""
+        return (self.anchor.backend if self.anchor else "") or backend_of(self.machine.family)
 
     def groups(self, stored: str) -> dict[str, str]:
         """By what the fitted numbers vary."""
-        return local_groups_on(self.machine, stored)
+        return local_groups_on(self.machine, stored, self.backend)
 
     @cached_property
     def law(self) -> LocalFit:
         """What was fitted, moved by the one run that is known."""
-        if self.anchor is None:
-            return local_fit(self.backend)
-        known = self.anchor
-        return local_fit(self.backend).with_known(self._known_work(known), self.groups(known.stored), 1 / known.rate)
-
-    def _known_work(self, known: MeasuredRate) -> LocalWork:
-        return LocalWork.of(known.model, weight_type(known.stored), self.machine)
+        return self.anchor.moved(self.machine) if self.anchor else local_fit(self.backend)
 
     @cached_property
     def work(self) -> LocalWork:
@@ -256,8 +278,7 @@ class Local(Answer):
         """Program, backend, how weights are stored, and the run that is known."""
         anchored = ""
         if self.anchor:
-            anchored = f"; anchored to {self.anchor.model.name} {self.anchor.stored} at {self.anchor.rate:g} tokens/s"
-            anchored += self._far
+            anchored = f"; anchored to {self.anchor.text()}{self._far}"
         held = beyond_rated(self.machine)
         if not held and self._seconds > self._at(at_rated_cap(self.machine)):
             held = f"the power cap of {self.machine.power.cap:g} W holds the clock ({LAW})"
@@ -269,7 +290,7 @@ class Local(Answer):
         """In words, where the run that is known lies far outside the band of what was expected of it."""
         if self.anchor is None:
             return ""
-        work, groups = self._known_work(self.anchor), self.groups(self.anchor.stored)
+        work, groups = self.anchor.work(self.machine), self.groups(self.anchor.stored)
         plain = local_fit(self.backend).generating
         expected = 1 / plain.seconds(work, groups)
         if abs(math.log(self.anchor.rate / expected)) <= FAR * plain.half_width(work, groups):

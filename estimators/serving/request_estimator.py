@@ -291,9 +291,10 @@ class ServerFunction(PointByPoint):
 
     @property
     def read(self) -> frozenset[str]:  # type: ignore[override]
-        """Names of all that is read, the lengths of a request by both of theirs."""
+        """Names of all that is read, the lengths of a request by both of theirs, and how requests of a server come."""
         lengths = {f"{space}.{name}" for space in ("run", "workload") for name in self.estimator.keeps_open}
-        return frozenset(self.base) | lengths
+        alone = is_llama_cpp(self.machine.runtime.library)
+        return frozenset(self.base) | lengths | ({f"run.{name}" for name in CHOSEN} if not alone else set())
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.dispatch import Dispatched, dispatched, outcome_of, service_times
-from slipstick.estimators.simulation.kernel import Kernel, SharedRate
+from slipstick.estimators.simulation.event_clock import EventClock, SharedRate
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -38,17 +38,17 @@ class ContendedDispatch(Schedule):
 
 def completion_simulated(plan: Dispatched, service: FloatArray, demand: FloatArray) -> FloatArray:
     """Seconds at which every operation ends: one process for the host, one a stream, and a shared device."""
-    kernel, count = Kernel(), len(plan.operations)
+    env, count = EventClock(), len(plan.operations)
     before: list[list[int]] = [[] for _ in range(count)]
     for first, second in plan.edges.tolist():
         before[second].append(first)
-    issued, finished = ([kernel.event() for _ in range(count)] for _ in range(2))
-    done, device = np.zeros(count), SharedRate(kernel)
+    issued, finished = ([env.event() for _ in range(count)] for _ in range(2))
+    done, device = np.zeros(count), SharedRate(env)
 
     def host() -> Generator[Any, Any, None]:
         for i in range(count):
             if plan.issue[i]:
-                yield kernel.timeout(float(plan.issue[i]))
+                yield env.timeout(float(plan.issue[i]))
             issued[i].succeed()
             if plan.waits[i]:
                 yield finished[i]
@@ -60,11 +60,11 @@ def completion_simulated(plan: Dispatched, service: FloatArray, demand: FloatArr
                 if not finished[j].processed:
                     yield finished[j]
             yield device.run(float(service[i]), float(demand[i]))
-            done[i] = kernel.now
+            done[i] = env.now
             finished[i].succeed()
 
-    kernel.process(host())
+    env.process(host())
     for number in sorted(set(plan.streams.tolist())):
-        kernel.process(stream(np.flatnonzero(plan.streams == number).tolist()))
-    kernel.run()
+        env.process(stream(np.flatnonzero(plan.streams == number).tolist()))
+    env.run()
     return done

@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
-from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
+from slipstick.estimators.simulation.event_clock import Barrier, EventClock, SharedCapacity
 from slipstick.estimators.simulation.stage import Process, Stage
 
 
@@ -38,7 +38,7 @@ class Network:
         population: int | None = None,
         seed: Sequence[int] = (0,),
     ) -> None:
-        self.environment = Kernel()
+        self.environment = EventClock()
         self.ended = self.environment.event()
         self.open_rows = len(rows)
         pools = {name: SharedCapacity(capacity) for name, capacity in resources.items()}

@@ -17,7 +17,7 @@ from slipstick.common.timeline import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
-from slipstick.estimators.simulation.kernel import Barrier, Kernel, SharedCapacity
+from slipstick.estimators.simulation.event_clock import Barrier, EventClock, SharedCapacity
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
@@ -137,43 +137,43 @@ def simulate_round(
 
     `phases`: (name, items, seconds an item, whether each item visits the memory).
     """
-    kernel = Kernel()
+    env = EventClock()
     pool = SharedCapacity(memory.servers if memory else 1)
     service = memory.service if memory else 0.0
     alone = service if memory is None or memory.alone is None else memory.alone
     last = -1
     busy, waiting, trace = [0.0] * threads, [0.0] * threads, list[Event]()
-    ended = [kernel.event() for _ in phases]
+    ended = [env.event() for _ in phases]
     barrier = Barrier(threads, lambda phase: ended[phase].succeed())
 
     def worker(thread: int) -> Generator[Any, Any, None]:
         nonlocal last
         for phase, (name, items, seconds, queues) in enumerate(phases):
             mine = items // threads + (1 if thread < items % threads else 0)
-            start = kernel.now
+            start = env.now
             for _ in range(mine if queues else 0):
-                yield kernel.timeout(seconds)
-                arrived, turn = kernel.now, kernel.event()
+                yield env.timeout(seconds)
+                arrived, turn = env.now, env.event()
                 pool.hold(turn.succeed)
                 yield turn
-                waiting[thread] += kernel.now - arrived
+                waiting[thread] += env.now - arrived
                 taken = alone if last == thread or threads == 1 else service
                 last = thread
-                yield kernel.timeout(taken)
+                yield env.timeout(taken)
                 pool.release()
                 busy[thread] += taken
             if mine and not queues:
-                yield kernel.timeout(mine * seconds)
+                yield env.timeout(mine * seconds)
             busy[thread] += mine * seconds
             if thread < TRACED_THREADS and mine:
-                trace.append(Event(name, f"thread {thread}", start, kernel.now))
+                trace.append(Event(name, f"thread {thread}", start, env.now))
             barrier.arrive(phase)
             yield ended[phase]
 
     for thread in range(threads):
-        kernel.process(worker(thread))
-    kernel.run()
-    return Round(float(kernel.now), tuple(busy), tuple(waiting), tuple(trace))
+        env.process(worker(thread))
+    env.run()
+    return Round(float(env.now), tuple(busy), tuple(waiting), tuple(trace))
 
 
 def _whole(run: Mapping[str, float], name: str) -> int:

@@ -323,7 +323,7 @@ class HostKernels:
         if threads == 1:
             return self.of(kernel, state).spread
         several = self.threads_of(kernel, state)
-        return hypot(several.spread, UNMEASURED * max(0.0, log(threads / several.measured)))
+        return hypot(several.spread, MORE_THREADS * max(0.0, log(threads / several.measured)))
 
     def document(self) -> dict[str, Any]:
         """All of it as plain values for JSON, with units in the names."""
@@ -349,7 +349,7 @@ class HostKernels:
         return {**head, **core, "kernels": kernels, "threads": several}
 
 
-UNMEASURED = 0.15
+MORE_THREADS = 0.15
 """Spread for every factor e of threads beyond those measured; a guess: nobody measured more threads here."""
 
 

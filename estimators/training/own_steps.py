@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.ratio_band import disagreement
 from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
 from slipstick.estimators.fitting.updated_model import Known, with_known
 from slipstick.estimators.symbolic.parameters import parameters
@@ -68,6 +69,8 @@ class StepCalibration:
         By how much each step took longer than the law said, alone and moved.
     half
         Half of the moved law's 80 % band of log time at these steps.
+    doubts
+        That steps lie far outside the band of the law before it was moved, in words.
     """
 
     known: tuple[UpdatedStep, ...]
@@ -76,6 +79,7 @@ class StepCalibration:
     factors: tuple[float, ...]
     left: tuple[float, ...]
     half: float
+    doubts: tuple[str, ...] = ()
 
     def text(self) -> str:
         """What the steps changed, in a line."""
@@ -137,7 +141,15 @@ def calibrated(
     law = TrainingLaw()
     moved = with_known(fit.fit, law, rows, RECIPE)
     factors, left = (rows.seconds / one.seconds(law, rows.columns, rows.groups) for one in (fit.fit, moved.fit))
-    half = float(np.median(moved.fit.half_width(law, rows.columns, rows.groups)))
+    half, before = (float(np.median(one.half_width(law, rows.columns, rows.groups))) for one in (moved.fit, fit.fit))
+    typical = float(np.exp(np.median(np.log(factors))))
+    doubts = disagreement(f"{len(known)} of --measured", typical, before)
     return StepCalibration(
-        tuple(known), TrainingFit(moved.fit, fit.stacks), moved, tuple(factors.tolist()), tuple(left.tolist()), half
+        tuple(known),
+        TrainingFit(moved.fit, fit.stacks),
+        moved,
+        tuple(factors.tolist()),
+        tuple(left.tolist()),
+        half,
+        doubts,
     )

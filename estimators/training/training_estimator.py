@@ -245,12 +245,6 @@ def layout_of(run: Mapping[str, float]) -> TrainingLayout:
     return TrainingLayout(**degrees, shard=int(run["shard"]) - 1, recompute=words[int(run["recompute"]) - 1])
 
 
-def run_of_layout(layout: TrainingLayout) -> dict[str, float]:
-    """The numbers of a run that describe a layout: what `layout_of` reads."""
-    degrees = {name: float(getattr(layout, inside)) for name, inside in DEGREES.items()}
-    return {**degrees, "shard": layout.shard + 1.0, "recompute": RECOMPUTE.index(layout.recompute) + 1.0}
-
-
 def answer_of(step: TrainingStepAnswer) -> Estimate:
     """A step as an answer: its time, and what devices give, hold and draw, each with its 80 % band."""
     layout = step.layout
@@ -267,6 +261,7 @@ def answer_of(step: TrainingStepAnswer) -> Estimate:
         band=step.band,
         devices=layout.devices,
         conditions=step.conditions,
+        doubts=step.of.fit.doubts if step.of.fit else (),
     )
 
 

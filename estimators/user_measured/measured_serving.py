@@ -10,26 +10,26 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.engine_steps.fitted_steps import LLAMA_CPP, local_fit, local_groups_on, server_on
-from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
-from slipstick.estimators.engine_steps.llama_cpp_step import LocalWork, backend_of
+from slipstick.estimators.base.ratio_band import DISAGREES
+from slipstick.estimators.engine_steps.fitted_steps import LLAMA_CPP, server_on
 from slipstick.estimators.engine_steps.measured_steps import (
     ServerStep,
     TimedFirstToken,
     TimedServerStep,
     cached_measured,
     engine_of_steps,
+    least_step,
 )
 from slipstick.estimators.engine_steps.step_graph import is_step
 from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.engine_step import served_step
+from slipstick.estimators.serving.llama_cpp_run import MeasuredRate
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.serving.serving_answer import Serving, load_of, mean_batch, serve
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.weight_types import weight_type
 from slipstick.workloads.language_catalog import language_model
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -81,7 +81,8 @@ class TimedServerRun:
         made, and by how much its further token took longer than simulated, by so much did its mean decode step. The
         same holds of its first token and the law of first tokens. The run is simulated again under the moved laws,
         and what is still missing is put right: of the further token in the step, of the first one beside the law.
-        Raises InputError where the model does not fit, or the load cannot be served.
+        Raises InputError where the model does not fit, the load cannot be served, or the data sheet lets no decode
+        step be so short.
         """
         deployment, load = self._ran(deployment), load if self.load is None else _spread_as(load, self.load)
         answer = serve(deployment, load)
@@ -90,18 +91,27 @@ class TimedServerRun:
             deployment.model, deployment.stored, deployment.machine, deployment.runs_under, batch, deployment.layout,
             deployment.cache_type,
         )  # fmt: skip
+        least, doubt = least_step(step), self.doubt
+        if self.tpot < least * (1 - TOLERANCE):
+            raise InputError(
+                f"a measured further token of {format_quantity(self.tpot, 's')}, {load.text()}: "
+                f"{deployment.model.name} on {deployment.machine.name} needs at least {format_quantity(least, 's')} a "
+                "decode step by its data sheet"
+            )
         seconds = deployment.step.seconds(batch) * self.tpot / answer.band("tpot", "mean")[0]
-        made = TimedServerStep(step, seconds, self._first(deployment, answer), load_of(load), self.doubt)
+        if seconds < least:  # the rest of a further token's time goes to steps that read prompts
+            doubt = doubt or (
+                f"{DISAGREES}{format_quantity(self.tpot, 's')} a further token, {load.text()}) is shorter than prompts "
+                f"and decode steps of {format_quantity(least, 's')}, the least by the data sheet, let it be: nearer "
+                "than that no answer comes"
+            )
+        made = TimedServerStep(step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt)
         for _ in range(PASSES):
-            known = replace(deployment, known=(made,), engine=step.engine)
-            try:
-                answer = serve(known, load)
-            except InputError:  # faster than the data sheet lets a step be: the first of these is said
-                break
+            answer = serve(replace(deployment, known=(made,), engine=step.engine), load)
             missing = self.tpot / answer.band("tpot", "mean")[0]
             if abs(math.log(missing)) < CLOSE:
                 break
-            made = replace(made, seconds=made.seconds * missing)
+            made = replace(made, seconds=max(made.seconds * missing, least))
         if made.first is None:
             return made
         left = {name: math.log(each / answer.band("ttft", name)[0]) for name, each in self.first.items()}
@@ -178,19 +188,10 @@ class MeasuredRuns:
 
 @dataclass(frozen=True)
 class MeasuredTokens:
-    """New tokens of a model under llama.cpp on a machine, timed: seconds of each."""
+    """Tokens of a model under llama.cpp on a machine, timed."""
 
-    model: LanguageModel
-    stored: str
+    rate: MeasuredRate
     machine: Machine
-    seconds: float
-
-    @property
-    def fit(self) -> LocalFit:
-        """What was fitted to llama.cpp, moved by the run."""
-        work = LocalWork.of(self.model, weight_type(self.stored), self.machine)
-        fitted = local_fit(backend_of(self.machine.family))
-        return fitted.with_known(work, local_groups_on(self.machine, self.stored), self.seconds)
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
@@ -205,9 +206,8 @@ class MeasuredTokens:
                 "estimate decode:MODEL or prompt:MODEL, or slipstick serve"
             )
         running = machine.using({"runtime.library": LLAMA_CPP, "runtime.mode": "graph_replay"})
-        made = served_step(workload, running, LLAMA_CPP, run, local=self.fit).estimator
-        rate = f"{self.model.name} {self.stored} at {1 / self.seconds:.4g} tokens/s"
-        return replace(made, source=f"{made.source}, moved by {rate} on this machine")
+        made = served_step(workload, running, LLAMA_CPP, run, local=self.rate.moved(self.machine)).estimator
+        return replace(made, source=f"{made.source}, moved by {self.rate.text()} on this machine")
 
 
 def _same_sizes(one: LanguageModel, other: LanguageModel) -> bool:

@@ -29,7 +29,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, 
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
-from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty
+from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty, disagreement
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
@@ -52,10 +52,6 @@ REPEAT = 0.04
 steps that were measured twice are 0 to 7 % apart (docs/notes/seqpoint.md), a difference of two such runs."""
 LONGEST = 1e9
 """Seconds: thirty years."""
-FAR = 2.0
-"""Bands away from which a measured time is said to disagree: 80 % bands twice as wide hold 99 %."""
-
-
 NOISES = {0.01: 0.2, 0.02: 0.3, 0.04: 0.3, 0.08: 0.15, 0.16: 0.05}
 """Standard deviations of the log of a row's time, and how likely each is before the rows are seen."""
 COURSES = ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.1), (0.3, 0.3))
@@ -473,13 +469,8 @@ class MatchedToTime(AsInner):
         scatter = self.plain_at(machine).spread.total
         if scatter is None:
             return ()
-        away = abs(math.log(self.factor(machine))) / (quantile(DEFAULT_LEVEL, None) * max(scatter, self.repeats))
-        if away < FAR:
-            return ()
-        return (
-            f"{DISAGREES}{self.measured.source}) is x{ratio_shown(self.factor(machine))} of the model's answer, "
-            f"{away:.2g} of its bands away: was it one execution at this size, data type and machine?",
-        )
+        half = quantile(DEFAULT_LEVEL, None) * max(scatter, self.repeats)
+        return disagreement(self.measured.source, self.factor(machine), half)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None

@@ -196,7 +196,7 @@ def _tokens(known: str, machine: Machine) -> MeasuredTokens:
 
     run = AnchorRun.parse(known)
     require_possible(run, machine)
-    return MeasuredTokens(run.model, run.stored, machine, 1 / run.rate)
+    return MeasuredTokens(run, machine)
 
 
 def runs_of(path: str) -> tuple[TimedServerRun, ...]:

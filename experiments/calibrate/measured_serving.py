@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.engine_steps.llama_cpp_step import LocalWork
+from slipstick.estimators.engine_steps.llama_cpp_step import CPU, PROMPT_BATCH, backend_of
 from slipstick.estimators.serving.llama_cpp_run import DEFAULT_TYPE, MeasuredRate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import LocalRun, read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
-from slipstick.workloads.language.weight_types import in_gguf, stored_as, weight_type
+from slipstick.workloads.language.weight_types import in_gguf, stored_as
 from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -69,24 +69,51 @@ def generation(runs: Sequence[LocalRun]) -> LocalRun | None:
     return min(alone, key=lambda run: (run.depth, run.generated), default=None)
 
 
+def _prompt(runs: Sequence[LocalRun], beside: LocalRun) -> LocalRun | None:
+    """The prompt that was read alone by the same model on the same backend: with nothing cached, the longest batch."""
+    same = [
+        run
+        for run in runs
+        if run.prompt
+        and not run.generated
+        and (run.model, run.stored, run.backends) == (beside.model, beside.stored, beside.backends)
+    ]
+    return min(same, key=lambda run: (run.depth, abs(run.prompt - PROMPT_BATCH)), default=None)
+
+
+def _backend(run: LocalRun) -> str:
+    """The backend that ran, as the fit calls it: the first of those named that computes; "" where none is named."""
+    named = [one.strip().lower() for one in run.backends.split(",")]
+    made = [SAME_BACKEND.get(one, one) for one in named if one and one not in BESIDE]
+    return made[0] if made else ""
+
+
+SAME_BACKEND = {"hip": "rocm", "mtl": "metal", "blas": CPU}
+BESIDE = ("rpc",)
+"""Words of llama-bench for one backend, and such as send the work on to others."""
+
+
 class AnchorRun(MeasuredRate):
     """One run on the same machine, from what a user typed or a file of llama-bench."""
 
     @classmethod
     def of_file(cls, path: str) -> AnchorRun:
-        """From the generation that llama-bench measured (its JSON, JSON lines or CSV).
+        """From the generation that llama-bench measured (its JSON, JSON lines, CSV or Markdown), and its prompt.
 
         Raises InputError where the file is none of these, generates nothing, or its model or type of weights is not
         known here.
         """
-        run = generation(read_llama_bench(Path(path)))
+        runs = read_llama_bench(Path(path))
+        run = generation(runs)
         if run is None:
             raise InputError(f"{path}: no test generates tokens alone (llama-bench -n 128)")
         name = model_of_size(run.parameters)
         if name is None:
             raise InputError(f"{path}: {run.model!r} of {run.parameters:,} parameters is no model that is known here")
         model = language_model(name)
-        return cls(model, in_gguf(stored_as(model, run.stored or DEFAULT_TYPE)), run.rate)
+        read = _prompt(runs, run)
+        prompt = (read.prompt, read.rate) if read else None
+        return cls(model, in_gguf(stored_as(model, run.stored or DEFAULT_TYPE)), run.rate, prompt, _backend(run))
 
     @classmethod
     def parse(cls, text: str) -> AnchorRun:
@@ -112,13 +139,24 @@ class AnchorRun(MeasuredRate):
 
 
 def require_possible(anchor: AnchorRun, machine: Machine) -> None:
-    """Check that a measured rate is not above what the bandwidth allows; a tenth more, for data sheets round.
+    """Check that a run's rates are not above bandwidth and peak (a tenth more, for data sheets round), nor its backend
+    one of other machines.
 
     Raises InputError where it is.
     """
-    most = 1 / LocalWork.of(anchor.model, weight_type(anchor.stored), machine).memory
+    ran, here = anchor.backend, backend_of(machine.family)
+    if ran and (ran == CPU) != (here == CPU):
+        raise InputError(
+            f"a run of llama.cpp on {ran}: {machine.name} runs it on {here}; was it measured on another machine?"
+        )
+    most, prompt = 1 / anchor.work(machine).memory, anchor.prompt_work(machine)
     if anchor.rate > 1.1 * most:
         raise InputError(
             f"anchor {anchor.model.name} {anchor.stored} at {anchor.rate:g} tokens/s: {machine.name} reads its weights "
             f"at most {most:.4g} times a second; was it measured on another machine?"
+        )
+    if anchor.prompt and prompt and anchor.prompt[1] * prompt.products > 1.1:
+        raise InputError(
+            f"a prompt of {anchor.model.name} {anchor.stored} at {anchor.prompt[1]:g} tokens/s: {machine.name} "
+            f"computes at most {1 / prompt.products:.4g} a second; was it measured on another machine?"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -78,9 +79,11 @@ def run(arguments: list[str] | None = None, command: Any = None) -> int:
     `command` was made of `build` before, where many lines are run. ``--traceback``, anywhere, lets an error that nobody
     foresaw through with all its frames.
     """
+    codecs.register_error(LACKING, _in_letters_of_all)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
+        sys.stdout = _until_closed(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            codecs.register_error(LACKING, _in_letters_of_all)
             stream.reconfigure(errors=LACKING)
     words = list(sys.argv[1:] if arguments is None else arguments)
     traced = TRACEBACK in words
@@ -93,8 +96,49 @@ def run(arguments: list[str] | None = None, command: Any = None) -> int:
     except Exception as error:
         if traced:
             raise
+        from slipstick.workloads.importers.torch.named_program import own_failure, raised_in_own
+
+        if raised_in_own(error):
+            _say(f"your own code: {own_failure(error)}", f" ({TRACEBACK} shows all)")
+            return 2
         _say(_defect(words, error))
         return 3
+
+
+class _UntilClosed(io.RawIOBase):
+    """Bytes for whoever reads them; once nobody does they go nowhere, and the command still writes its files."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.closed_early = descriptor, False
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.descriptor
+
+    def isatty(self) -> bool:
+        """Whether a terminal reads."""
+        return os.isatty(self.descriptor)
+
+    def write(self, data: Any) -> int:
+        """How many bytes were taken."""
+        if not self.closed_early:
+            try:
+                return os.write(self.descriptor, data)
+            except BrokenPipeError:
+                self.closed_early = True
+        return len(data)
+
+
+def _until_closed(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    stream.flush()
+    raw = io.BufferedWriter(_UntilClosed(stream.fileno()))
+    return io.TextIOWrapper(
+        raw, stream.encoding, LACKING, line_buffering=stream.line_buffering, write_through=stream.write_through
+    )
 
 
 def _in_letters_of_all(error: UnicodeError) -> tuple[str, int]:

@@ -9,6 +9,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
+    Attention,
     Dtype,
     Estimator,
     Format,
@@ -26,7 +27,7 @@ from slipstick.experiments.cli.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from slipstick.workloads.graph.workload import Workload
+    pass
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +63,7 @@ def register(app: typer.Typer) -> None:
         work: Work = None,
         train: Train = None,
         counters: Annotated[bool, option("counters")] = False,
-        attention: Annotated[str | None, option("attention", "flash, in one kernel")] = None,
+        attention: Attention = None,
         verbose: Annotated[bool, option("verbose", "all assumptions, and what is not known")] = False,
         number: Number = None,
         simulate: Annotated[bool, option("simulate", "a job, or the workload as one: percentiles")] = False,
@@ -101,6 +102,7 @@ def register(app: typer.Typer) -> None:
         if on is None:
             raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
         from slipstick.workloads.catalog import workload as by_name
+        from slipstick.workloads.transforms.attention import in_one_kernel
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
         workload, train = of_work(workload, work, train)
@@ -204,23 +206,3 @@ PLAIN = (
 )
 COUNTERS = tuple(name for name in PLAIN if name not in ("top", "verbose", "timeline", "report"))
 """What each way to an answer reads; other options are refused."""
-
-
-def in_one_kernel(workload: Workload, attention: str) -> Workload:
-    """The workload with its attention in one kernel, where ``flash`` is requested.
-
-    Raises
-    ------
-    InputError
-        Where another word is given, or the workload has no such attention.
-    """
-    from slipstick.common.errors import InputError
-    from slipstick.common.readers import unknown_name
-    from slipstick.workloads.transforms.attention import flash_attention
-
-    if attention not in ("flash", "parts"):
-        raise unknown_name("attention", attention, ["flash", "parts"])
-    made = flash_attention(workload) if attention == "flash" else workload
-    if attention == "flash" and made is workload and not any(op.kind == "attention" for op in workload):
-        raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
-    return made

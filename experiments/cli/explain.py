@@ -10,6 +10,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
+    Attention,
     Calibration,
     Dtype,
     Estimator,
@@ -75,6 +76,7 @@ def register(app: typer.Typer) -> None:
         allow_code: Trusted = None,
         work: Work = None,
         train: Train = None,
+        attention: Attention = None,
         number: Number = None,
         format: Annotated[str, option("format", "table | json | csv (csv: the elasticities)")] = "table",
     ) -> None:
@@ -89,11 +91,11 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.explain import explanation as why
         from slipstick.experiments.explain.evaluator import Evaluator
         from slipstick.experiments.explain.remedies import move_rows
-        from slipstick.experiments.question.dtype_domain import remarks as remarks_of
+        from slipstick.experiments.question.cautions import remarks as remarks_of
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined
-        from slipstick.experiments.question.user_code import of_work, own_or_none
+        from slipstick.experiments.question.user_code import of_work, own_or_none, with_attention
         from slipstick.experiments.report import summary
         from slipstick.experiments.report.output import emit, emit_line
         from slipstick.experiments.report.progress import progress_bar
@@ -121,7 +123,8 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
-        subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
+        own = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())])
+        subject = with_attention(own or workload, attention)
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration or measured:

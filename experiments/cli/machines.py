@@ -96,7 +96,7 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
-        from slipstick.experiments.question.dtype_domain import machine_remarks
+        from slipstick.experiments.question.cautions import machine_remarks
         from slipstick.experiments.report.machine_comparison import shared
         from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.catalog import machine

@@ -88,11 +88,12 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Write report.html and report.png of a study's results; the front of --objective to front.parquet."""
         from slipstick.common.formatting import visible
+        from slipstick.estimators.base.conditions import conditions_lines, depends_on
         from slipstick.experiments.question.objectives import FRONT, known_only
         from slipstick.experiments.report.output import emit
         from slipstick.experiments.report.pareto_page import marked
         from slipstick.experiments.report.study_page import write
-        from slipstick.experiments.studies.runner import plan
+        from slipstick.experiments.studies.runner import examined_settings, plan
         from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.store import load
         from slipstick.experiments.studies.study import load_study
@@ -102,7 +103,7 @@ def register(app: typer.Typer) -> None:
         made = plan(chosen)
         place = _folder(chosen.name, folder)
         store = load(place, made.fingerprint)
-        missing = len(made.chunks) - len(store.parts())
+        missing, (given, unused) = len(made.chunks) - len(store.parts()), examined_settings(chosen)
         frame, names = marked(store.frame(), chosen.wanted(objective or ()), chosen.query_of, chosen.level)
         page, picture = write(chosen, made, frame, names, place / "report.html")
         if names:
@@ -114,9 +115,12 @@ def register(app: typer.Typer) -> None:
             front = frame.nsmallest(rows, "time_ratio")
             note = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
         if format != "table":
-            emit(frame_rows(front, made.notes), format, remarks=_unknown(made))
+            said = depends_on(given, unused)
+            emit(frame_rows(front, made.notes), format, remarks=_unknown(made), depends=said)
             return
-        for text in dict.fromkeys([*made.notes, *_unknown(made)]):
+        for text in dict.fromkeys(
+            [*(one.text() for one in unused), *conditions_lines(given), *made.notes, *_unknown(made)]
+        ):
             print(visible(text))
         if missing:
             print(f"note: {missing} of {len(made.chunks)} chunks are not answered yet (slipstick study resume {file})")

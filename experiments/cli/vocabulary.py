@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "mode": "how the runtime runs operations",
             "attention": "how attention is computed",
             "quantity": "what is wanted of an answer with several quantities",
+            "allow_code": "your own code that a file names, which is imported and run",
             "set": "a number that is not the default, NAME=VALUE",
             "vary": "numbers that vary, NAME=VALUES",
             "where": "a condition that points must meet",
@@ -109,8 +110,6 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "measured": "measured rows that the answer is held to",
             "fit": "parameters that are fitted",
             "calibration": "a file of what was fitted before",
-            "skill": "print what an agent should know before it asks, and leave",
-            "allow_code": "your own code that a file names, which is imported and run",
             "data": "folder of public measurements",
             "store": "measured bricks",
             "largest": "most non-zeros of a matrix that is used",
@@ -166,6 +165,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "Output": {
             "format": "form of the answer",
             "verbose": "more of the answer",
+            "skill": "print what an agent should know before it asks, and leave",
             "rows": "most rows of a table",
             "top": "how many operations to list, slowest first",
             "routes": "the table by which a question is answered that names no estimator",
@@ -224,6 +224,7 @@ Set = Annotated[list[str] | None, option("set", "run.threads=240, machine.clock=
 Input = Annotated[list[str] | None, option("input", "batch,3,224,224 or name=batch,seq_len:int64")]
 Train = Annotated[str | None, option("train", "sgd, momentum, adam, adamw")]
 Work = Annotated[str | None, option("work")]
+Attention = Annotated[str | None, option("attention", "flash, in one kernel")]
 Estimator = Annotated[TrustedName | None, option("estimator", parser=TrustedName)]
 Calibration = Annotated[str | None, option("calibration", "of slipstick calibrate --out")]
 KnownHere = Annotated[

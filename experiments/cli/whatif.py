@@ -9,6 +9,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import (
+    Attention,
     Calibration,
     Dtype,
     Estimator,
@@ -70,6 +71,7 @@ def register(app: typer.Typer) -> None:
         input: Input = None,
         work: Work = None,
         train: Train = None,
+        attention: Attention = None,
         number: Number = None,
         allow_code: Trusted = None,
         format: Format = "table",
@@ -80,7 +82,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import job_settings, named_settings
         from slipstick.experiments.jobs import is_job
-        from slipstick.experiments.studies.whatif import with_threads_of_today
+        from slipstick.experiments.studies.whatif import THREADS, by_default, with_threads_of_today
 
         if trace:
             from slipstick.experiments.cli.replay import answer as answer_trace
@@ -103,7 +105,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD, --on MACHINE and --vary NAME=VALUES (or --trace FILE)")
         if fit and not measured:
             raise InputError("give --measured FILE with --fit NAME: what is fitted to it")
-        from slipstick.experiments.question.dtype_domain import remarks
+        from slipstick.experiments.question.cautions import remarks
         from slipstick.experiments.question.objectives import with_front
         from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.question.user_code import of_work, own_or_none
@@ -117,8 +119,9 @@ def register(app: typer.Typer) -> None:
         vary = list(varied)
         settings = with_threads_of_today(list(today), vary, on)
         study = Study.of_question(
-            workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train
-        )
+            workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train,
+            attention,
+        )  # fmt: skip
         if measured and fit:
             study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit))})
         study = study.model_copy(
@@ -127,6 +130,8 @@ def register(app: typer.Typer) -> None:
         query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))
+        if len(settings) > len(today):
+            result = by_default(result, THREADS)
         notes = (*study.notes(space), *result.notes)
         if save:
             study.save(save)
@@ -162,6 +167,6 @@ JOB = ("on", "vary", "set", "estimator", "calibration", "dtype", "number", "allo
 SIMULATED = (*JOB, "measured", "fit", "simulate", "runs", "seed", "report")
 PLAIN = (
     *("on", "vary", "set", "where", "estimator", "quantity", "calibration", "measured", "fit", "save", "report"),
-    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "number", "format"),
+    *("objective", "rows", "dtype", "verbose", "input", "work", "train", "attention", "number", "format"),
 )
 """What each way to an answer reads; other options are refused."""

@@ -7,7 +7,6 @@ attention, a narrower data type, a batch twice as large; and twice of what the m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from slipstick.common.errors import InputError
@@ -16,6 +15,7 @@ from slipstick.experiments.question.facts import items_of
 from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
+from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.attention import flash_attention
 
@@ -87,7 +87,8 @@ def _software(today: Question, workload: str | Workload, ask: Ask) -> Iterator[t
             continue
     flash = cached_rewrite(today.workload, "flash attention", lambda: flash_attention(today.workload))
     if flash.names != today.workload.names:
-        yield "--attention flash", replace(today, workload=flash)
+        written = workload_by_name(workload) if isinstance(workload, str) else workload
+        yield "--attention flash", ask(flash_attention(written), machine, sizes, dtype)
 
 
 def _changes(today: Question, machine: Machine, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ from slipstick.common.errors import InputError
 from slipstick.experiments.jobs.job_file import JobQuestion
 from slipstick.experiments.jobs.simulate_job import (
     FEWEST,
+    LOST,
     PERCENTILES,
     Progress,
     quiet,
@@ -37,7 +38,8 @@ def sweep(
     """Every combination of the axes: ratios to today with the same seeds, so that chance cancels where it can.
 
     Columns: the names that vary, time_ratio (median over runs), low_ratio and high_ratio (80 %), time_s (median),
-    p90_s, p99_s, formula_s (of a formula without waiting, or the file's), step_s, idle.
+    p90_s, p99_s, formula_s (of a formula without waiting, or the file's), step_s, idle, and where failures cost some
+    of the time of a point, lost (`LOST_TEXT`).
     Raises InputError where the points are more than `MOST_POINTS`.
     """
     import pandas as pd
@@ -62,8 +64,10 @@ def sweep(
         row |= {"time_ratio": middle, "low_ratio": low, "high_ratio": high}
         row |= {"time_s": times[0], "p90_s": times[1], "p99_s": times[2]}
         row |= {"formula_s": simulated.formula, "step_s": float(np.mean(simulated.steps))}
-        rows.append({**row, "idle": float(np.mean(simulated.numbers["idle"]))})
-    return pd.DataFrame(rows)
+        shares = {name: float(np.mean(simulated.numbers.get(name, 0.0))) for name in ("idle", LOST)}
+        rows.append({**row, **shares})
+    frame = pd.DataFrame(rows)
+    return frame if frame[LOST].any() else frame.drop(columns=LOST)
 
 
 def formula_sweep(question: JobQuestion, axes: Sequence[tuple[str, Sequence[str]]]) -> pd.DataFrame:

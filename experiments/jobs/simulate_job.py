@@ -148,8 +148,8 @@ class Simulated(Answer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed."""
-        return self.assumptions
+        """What was assumed, and what failures cost."""
+        return (*self.assumptions, *([LOST_TEXT] if LOST in self.numbers else []))
 
     @property
     def declared(self) -> tuple[Column, ...]:
@@ -166,6 +166,14 @@ class Simulated(Answer):
     def events(self) -> Iterator[Event]:
         """The first run: a copy's stage a process, a worker a thread, and failures where there were any."""
         return self.first.events()
+
+
+LOST = "lost"
+LOST_TEXT = (
+    "lost: share of the run that failures cost: restarts, and steps done again since the last checkpoint; step: from "
+    "the end of one to the end of the next, without each run's first tenth and all that was lost before it"
+)
+"""The number of a run that says so, and what it means."""
 
 
 def quiet(done: int, total: int) -> None:

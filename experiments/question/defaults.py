@@ -275,7 +275,7 @@ def _unmeasured(query: Asked) -> Default:
     from slipstick.estimators.composition.composed_estimator import ComposedEstimator
     from slipstick.estimators.fitting.calibration import Calibration
     from slipstick.estimators.roofline.roofline import Roofline
-    from slipstick.estimators.schedules.host_constants import UNMEASURED
+    from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
     from slipstick.estimators.schedules.sequential import Sequential
     from slipstick.estimators.tpu.systolic_array import SystolicArray, runs_on_array
     from slipstick.hwmodels.machine_kind import machine_kind
@@ -288,12 +288,12 @@ def _unmeasured(query: Asked) -> Default:
     part: ComposedEstimator
     if systolic:
         part = ClippedAtPeak(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
-        made = Calibration(part, (), residual_std=UNMEASURED, source="no measurement: a closed form")
+        made = Calibration(part, (), residual_std=UNSEEN_KIND, source="no measurement: a closed form")
         return Default(workload, machine, made, "a systolic array's cycles, no measurement of this machine")
     made_of = ComposedEstimator if kind == "many-core" else ClippedAtPeak  # a base clock, which processors exceed
     part = made_of(operation, Sequential(), "roofline at the usual share of the data sheet's rates")
     source = "no measurement: 70 % of the peaks, 75 % of the bandwidth"
-    made = Calibration(part, (), residual_std=UNMEASURED, source=source)
+    made = Calibration(part, (), residual_std=UNSEEN_KIND, source=source)
     return Default(workload, machine, made, f"no public measurement of a {kind} machine like this one")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from slipstick.common.formatting import ends_shown, shown
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.experiments.explain.explanation import COLUMNS, SEEN, interaction
-from slipstick.experiments.question.dtype_domain import contradictions, hints
+from slipstick.experiments.question.cautions import contradictions, hints
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.page import Card, Section, assumptions, folded, picture_html, table_html, write_page
 from slipstick.experiments.report.plots import Bars, Heat

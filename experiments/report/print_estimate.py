@@ -13,7 +13,7 @@ from slipstick.estimators.base.sureness import sure_row
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.power.facility import price_text
 from slipstick.experiments.explain.operation_counters import counter_rows
-from slipstick.experiments.question.dtype_domain import contradictions, hints, remarks
+from slipstick.experiments.question.cautions import contradictions, hints, remarks
 from slipstick.experiments.question.facts import Facts, facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question

@@ -57,9 +57,9 @@ def time_chart(prediction: Prediction, drawn: Prediction, runs: Sequence[tuple[f
     `runs`: each measured run: value of the parameter, seconds.
     """
     series = prediction.series
-    band = f", with the {drawn.level:.0%} band" if drawn.low and drawn.level else ""
+    band = f", with the {share_shown(drawn.level)} band" if drawn.low and drawn.level else ""
     lines = [
-        PlotLine(f"{curve.name} ({curve.share:.0%})", drawn.x, curve.times, thin=True)
+        PlotLine(f"{curve.name} ({share_shown(curve.share)})", drawn.x, curve.times, thin=True)
         for curve in drawn.curves[:MANY_LAWS]
         if len(drawn.curves) > 1
     ]
@@ -291,7 +291,7 @@ def _lines(prediction: Prediction) -> list[str]:
     if helpful is not None:
         heads.append(
             f"most helpful next: a run at {name} = {helpful[name]:g}; it would take about "
-            f"{helpful['doubt_removed']:.0%} of the doubt at {last:g}, and leave a band of about "
+            f"{share_shown(helpful['doubt_removed'])} of the doubt at {last:g}, and leave a band of about "
             f"x{ratio_shown(helpful['expected_band'])}"
         )
     return heads

@@ -28,7 +28,7 @@ from slipstick.experiments.jobs.job_fit import FittedJob, fit_job
 from slipstick.experiments.jobs.job_measurements import MeasuredRun, read_job_measurements
 from slipstick.experiments.jobs.job_records import JobFile
 from slipstick.experiments.jobs.job_sweep import axis_of, formula_sweep, sweep
-from slipstick.experiments.jobs.simulate_job import PERCENTILES, Simulated, simulate
+from slipstick.experiments.jobs.simulate_job import LOST, LOST_TEXT, PERCENTILES, Simulated, simulate
 from slipstick.experiments.question.settings import Value, name_and_value
 from slipstick.experiments.question.unused_inputs import NOT_READ, AnswerNumbers, unused_of
 from slipstick.experiments.report.output import emit, show
@@ -379,7 +379,7 @@ def print_sweep(request: JobRequest, vary: Sequence[str]) -> None:
         simulated = simulate(question, runs=request.runs, seed=request.seed)
         notes.append(f"report: {write_job_page(simulated, question.file, request.report, frame)[0].resolve()}")
     unused = _unused_axes(frame, axes)
-    notes = [*(one.text() for one in unused), *notes]
+    notes = [*(one.text() for one in unused), *notes, *([LOST_TEXT] if LOST in frame else [])]
     emit(rows, request.form, notes=notes, depends={"not_used": [one.row() for one in unused]})
 
 

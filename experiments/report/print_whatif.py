@@ -15,7 +15,7 @@ from slipstick.common.columns import LEVEL, RATE, Column, short_names
 from slipstick.common.formatting import count_shown
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.cautions import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
 from slipstick.experiments.question.memory_need import FITS, NOT
 from slipstick.experiments.question.objectives import FIT, FRONT, known_only

@@ -14,7 +14,7 @@ from slipstick.estimators.base.sureness import verdict_text
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, power_half_width
 from slipstick.estimators.power.serving_power_law import power_fit
 from slipstick.estimators.schedules.host_issue import DEVICE
-from slipstick.experiments.question.dtype_domain import caution_lines
+from slipstick.experiments.question.cautions import caution_lines
 from slipstick.experiments.question.facts import Facts, Throughput
 from slipstick.experiments.question.memory_need import MemoryNeed
 from slipstick.experiments.question.question import Question

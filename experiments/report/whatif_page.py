@@ -15,7 +15,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.estimate import Estimate, Measurement
 from slipstick.experiments.explain.evaluator import value_of
-from slipstick.experiments.question.dtype_domain import contradictions, hints
+from slipstick.experiments.question.cautions import contradictions, hints
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import FRONT, Objective, known_only
 from slipstick.experiments.question.space import Space

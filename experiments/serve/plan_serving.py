@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -257,7 +258,7 @@ class Plan(Answer):
         figures += verdict_text(within_near(best.per_device, *best.band))
         if best.dollars is not None:
             figures += f", {money_shown(best.dollars)} a million tokens"
-        lines += [f"pick ({why}): {best.text()}", f"{figures}; limits kept with {share_shown(best.keeps)} probability"]
+        lines += [f"pick ({why}): {best.text()}", f"{figures}{self._kept(best)}"]
         lines += cheaper_lines(best, self.sure)
         lines += [f"price of {name}: {text}" for name, text in self.priced.items() if text]
         most = sorted(self.refused.items(), key=lambda item: -item[1])[:2]
@@ -270,8 +271,11 @@ class Plan(Answer):
         times = f"first token {shown(one.ttft, 's')}, further token {shown(one.tpot, 's')}"
         return (
             f"{head}, as simulated: {one.layout.devices} x {one.machine}, {one.layout.text()}, {one.stored}; {times}, "
-            f"{users_shown(one.users)} at a copy; limits kept with {share_shown(one.keeps)} probability"
+            f"{users_shown(one.users)} at a copy{self._kept(one)}"
         )
+
+    def _kept(self, one: ServingChoice) -> str:
+        return f"; limits kept with {share_shown(one.keeps)} probability" if self.limits else ""
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -326,6 +330,12 @@ class Plan(Answer):
     def declared(self) -> tuple[Column, ...]:
         """Rates with the band of that of a device, dollars where prices are known."""
         return PLAN
+
+
+def _short(reason: str) -> str:
+    """Why a layout cannot serve, without the model's name, what stands in brackets, and advice."""
+    plain = re.sub(r" \([^()]*\)", "", reason.partition(": ")[2] or reason)
+    return plain.partition(";")[0]
 
 
 @dataclass(frozen=True)
@@ -384,7 +394,7 @@ class Search:
                 try:
                     candidates += self._loads(name, at, model, layout, stored_as(model, dtype), known)
                 except InputError as error:
-                    reason = f"{name}: {str(error).partition(': ')[2].partition(';')[0] or error}"[:160]
+                    reason = f"{name}: {_short(str(error))}"
                     refused[reason] = refused.get(reason, 0) + 1
         if not candidates:
             listed = "; ".join(sorted(refused)[:3])

@@ -11,7 +11,7 @@ from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
-from slipstick.estimators.serving.server_config import DEFAULTS, POOL, deployment_of, run_of
+from slipstick.estimators.serving.server_config import DEFAULTS, POOL, USERS, deployment_of, run_of
 from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.question.axes import Values
 from slipstick.experiments.question.question import Question, question
@@ -106,8 +106,8 @@ class ServingOptions:
         changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
         if self.engine:
             changes["machine.runtime.library"] = self.engine
-        numbers = {**self._run(made.layout), **run_of(load)}
-        run = {f"run.{name}": value for name, value in numbers.items() if value != DEFAULTS.get(name)}
+        numbers, usual = {**self._run(made.layout), **run_of(load)}, {**DEFAULTS, "concurrency": USERS}
+        run = {f"run.{name}": value for name, value in numbers.items() if value != usual.get(name)}
         server = RequestEstimator(
             cache_type=self.cache_type,
             chunked_prefill=self.chunked_prefill or "",

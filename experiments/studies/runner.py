@@ -5,6 +5,7 @@ Ctrl-C ends a long run also where the library that it falls into loses it.
 
 from __future__ import annotations
 
+import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 from slipstick.common.errors import InputError
 from slipstick.common.records import content_digest
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.conditions import Condition, NotUsed
 from slipstick.experiments.question.space import MAX_POINTS
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.question.user_code import code_digest
 from slipstick.experiments.studies.array_share import WHOLE, Share
 from slipstick.experiments.studies.store import Store, create
@@ -161,6 +164,20 @@ def plan(study: Study) -> PreparedStudy:
         ),
         (*study.notes(spaces[0]), *_notes(cases)),
     )
+
+
+MOST_EXAMINED = 12
+"""Cases of a study whose answers are asked again without each number that stays."""
+
+
+def examined_settings(study: Study) -> tuple[tuple[Condition, ...], tuple[NotUsed, ...]]:
+    """What a study sets, as its first case has it, and what of that none of its first cases reads."""
+    if not study.set:
+        return (), ()
+    looked = [examined(study.question(*case)) for case in itertools.islice(study.cases(), MOST_EXAMINED)]
+    everywhere = set.intersection(*({one.name for one in answer.not_used} for answer in looked))
+    given = (one for one in looked[0].conditions if one.origin == "given")
+    return tuple(given), tuple(one for one in looked[0].not_used if one.name in everywhere)
 
 
 def _notes(cases: Sequence[StudyCase]) -> tuple[str, ...]:

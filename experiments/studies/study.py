@@ -49,6 +49,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.transforms.attention import in_one_kernel
 
 BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
 """Words that may stand before a file."""
@@ -154,6 +155,8 @@ class Study(Record):
         Of answers with several ("ttft"); measurements that are fitted are of it.
     input, train
         Of workloads FILE.py:FUNCTION, as the options of these names.
+    attention
+        "flash" where it is in one kernel.
     set
         What stays ("run.threads" = 240).
     vary
@@ -177,6 +180,7 @@ class Study(Record):
     quantity: str | None = None
     input: tuple[str, ...] = ()
     train: str | None = None
+    attention: str | None = None
     level: float = Field(default=DEFAULT_LEVEL, gt=0, lt=1)
     bands: Literal["auto", "always", "never"] = "auto"
     set: FrozenDict[Value] = FrozenDict()
@@ -241,6 +245,7 @@ class Study(Record):
         graph: Workload | None = None,
         input_: Sequence[str] = (),
         train: str | None = None,
+        attention: str | None = None,
     ) -> Study:
         """A study from the texts of the command line.
 
@@ -264,6 +269,7 @@ class Study(Record):
                 "objectives": list(objectives),
                 "input": list(input_),
                 "train": train,
+                "attention": attention,
             },
             "what-if",
         )
@@ -310,7 +316,8 @@ class Study(Record):
         if name not in self._graphs:
             make = partial(study_workload, name, self._folder, self._trusted, self.input, self.train)
             self._graphs[name] = self._located(make)
-        return self._graphs[name]
+        made = self._graphs[name]
+        return made if self.attention is None else in_one_kernel(made, self.attention)
 
     def question(self, workload: str | Workload, machine: str, dtype: str | None = None) -> Question:
         """What stays, for one case, evaluated by the estimator, calibrated where the study says so.
@@ -340,6 +347,7 @@ class Study(Record):
         """Raise InputError where the study sets what a job in it does not read: none of it is dropped in silence."""
         fields: dict[str, object] = {"dtype": dtype, "quantity": self.quantity, "measured": self.measured}
         fields |= {"calibration": self.calibration_file, "input": self.input, "train": self.train}
+        fields["attention"] = self.attention
         unread = [name for name, given in fields.items() if given]
         unread += [f"set.{name}" for name in self.set if not name.startswith(("job.", "estimator."))]
         if unread:

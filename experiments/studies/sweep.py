@@ -26,7 +26,7 @@ from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_v
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.power.power_cap import at_rated_cap, at_stated_clock
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.experiments.question.dtype_domain import remarks
+from slipstick.experiments.question.cautions import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space

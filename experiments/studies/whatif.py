@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -214,17 +214,25 @@ def answer(
     return WhatIf(question, examined(question), columns, level, work.unknown, notes, work.unused)
 
 
+THREADS = "run.threads"
+
+
 def with_threads_of_today(settings: Sequence[str], vary: Sequence[str], machine: str) -> list[str]:
     """Settings with all hardware threads of the machine, where threads vary and none are set: today has threads, too.
 
     Without them another model would answer for today, one that knows no threads.
     """
-    name = "run.threads"
-    if any(text.partition("=")[0].strip() == name for text in settings):
+    if any(text.partition("=")[0].strip() == THREADS for text in settings):
         return list(settings)
-    if not any(text.partition("=")[0].strip() == name for text in vary):
+    if not any(text.partition("=")[0].strip() == THREADS for text in vary):
         return list(settings)
-    return [*settings, f"{name}={hardware_threads(machine_by_name(machine))}"]
+    return [*settings, f"{THREADS}={hardware_threads(machine_by_name(machine))}"]
+
+
+def by_default(answer: WhatIf, name: str) -> WhatIf:
+    """The answer whose question sets a name that nobody gave: it stands among what is taken by default."""
+    taken = [replace(one, origin="default", note="") if one.name == name else one for one in answer.today.conditions]
+    return replace(answer, today=replace(answer.today, conditions=tuple(taken)))
 
 
 def columns_of(frame: pd.DataFrame) -> Columns:

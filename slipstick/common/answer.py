@@ -118,7 +118,7 @@ class Answer:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Warnings: where answers like this were measured to be worse."""
+        """What contradicts the answer in what was given, and what widens its band, each with its factor."""
         return ()
 
     @property

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.estimators.power.power_limit import PowerLimit
 from slipstick.experiments.cli.cli import run
@@ -71,3 +72,17 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert np.isclose(rows[0]["time_s"], 240.0, rtol=0.05)
     assert run(["plan", "power-limit", "--time", "4 apples", "--power", "230W", "--rated", "250W"]) == 2
     assert "--time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.45, 0.4])
+def test_no_band_under_a_cap_passes_the_peak_at_the_clock_that_it_leaves(share: float) -> None:
+    """Below half of its power an H100's kernels are held back one by one: that bound holds there as well."""
+    sizes = {f"workload.{axis}": 8192 for axis in "mnk"}
+    board = ss.machine("h100-sxm")
+    capped = {**sizes, "machine.power.cap": (board.power.cap or 0.0) * share}
+    answer = ss.estimate("gemm", "h100-sxm", settings=capped, dtype="bf16")
+    (held,) = (text for text in answer.assumptions if "holds the clock at about" in text)
+    clock = float(held.partition("about ")[2].partition(" GHz")[0]) * 1e9
+    interval = answer.interval()
+    assert interval is not None
+    assert interval[0] >= 0.998 * 2 * 8192**3 / board.using({"clock": clock}).peak("matrix", "bfloat16")

@@ -10,7 +10,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.routing import ROUTES, route
-from slipstick.experiments.question.dtype_domain import hints
+from slipstick.experiments.question.cautions import hints
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.defaults.published_times import figures
 from slipstick.hwmodels.catalog import machine, machine_names

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.base.conditions import NOTICED, Condition, widening
+from slipstick.estimators.base.conditions import LEAST_WIDENING, Condition, widening
 from slipstick.estimators.base.sureness import HOPELESS, SURE, sureness, within_near, word_of
 from slipstick.estimators.cpu import cpu_step
 from slipstick.estimators.gpu import gpu_bands, gpu_step
 from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.cautions import hints, remarks
 from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.experiments.question.dtype_domain import hints, remarks
 from slipstick.experiments.question.precision import in_type
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.report.output import line_width
@@ -63,7 +63,7 @@ def test_each_remark_widens_the_band_by_the_factor_that_it_says(asked: tuple[str
     answer = query.answer()
     said = remarks(query)
     widening = [one for one in answer.conditions if one.band_factor != 1]
-    assert len(said) == len(widening) and all(one.band_factor >= 1 + NOTICED for one in widening)
+    assert len(said) == len(widening) and all(one.band_factor >= 1 + LEAST_WIDENING for one in widening)
     assert all(f"band x{one.band_factor:.3g} wider" in text for one, text in zip(widening, said, strict=True))
     assert all(one.widens for one in answer.conditions if one.origin == "unmeasured")
     texts = [*answer.assumptions, *hints(query), *(one.note for one in answer.conditions)]

@@ -16,6 +16,7 @@ import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
+from slipstick.experiments.explain.evaluator import Evaluator, sides
 from slipstick.experiments.question.question import Question, question
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
@@ -215,3 +216,31 @@ def test_quantities_that_are_turned_are_not_0_and_give_the_time_of_today() -> No
     dials = why.Evaluator.of(asked)
     assert [name for name, value in dials.today.items() if not value] == []
     assert dials.today_time == pytest.approx(asked.answer().time, rel=1e-9)
+
+
+def test_flash_attention_is_one_answer_in_all_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    """What explain promises of a move is what the move then gives."""
+    asked = ["gpt2-inference", "--on", "h100-sxm", "--batch", "8", "--dtype", "bf16", "--format", "json"]
+    flash = [*asked, "--attention", "flash"]
+    answers = {}
+    for name, words in {
+        "move": ["explain", *asked],
+        "estimate": ["estimate", *flash],
+        "whatif": ["whatif", *flash, "--vary", "machine.clock=1.98GHz,1GHz"],
+        "explain": ["explain", *flash],
+    }.items():
+        assert run(words) == 0
+        answers[name] = json.loads(capsys.readouterr().out)[0]
+    (promised,) = (row["time_s"] for row in answers["move"]["moves"] if row["move"] == "--attention flash")
+    times = [answers["estimate"]["time_s"], answers["whatif"]["time_s"], answers["explain"]["time_s"]]
+    assert times == pytest.approx([promised] * 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("on", ["h100-sxm", "a100-sxm-80gb", "rtx-4090"])
+def test_slopes_of_a_size_are_of_sizes_that_tile_as_well(on: str) -> None:
+    """A step to 1,025 tokens is a cliff of 4 %, a slope of 40; work is between linear and quadratic in the length."""
+    query = question("gpt2-inference", on, settings={"workload.batch": 8}, dtype="bfloat16")
+    rows = why.elasticity_rows(query)
+    (row,) = (each for each in rows if each["quantity"] == "run.seq_len")
+    for slope in (row["elasticity"], *sides(Evaluator.of(query), "run.seq_len")):
+        assert slope is not None and 1 <= slope <= 2

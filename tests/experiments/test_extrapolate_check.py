@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,18 @@ def test_the_action_runs_as_its_step_says(runs: str) -> None:
         given = {"SERIES": runs, "TO": "threads=32", "MEASURED": measured, "OPTIONS": "", "PATH": "/usr/bin:/bin"}
         done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=given, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_closed_pipe_takes_neither_the_page_nor_the_check(form: str, runs: str, tmp_path: Path) -> None:
+    """Whoever reads stdout may leave (`| head -1`): the page is written, and the exit code is the check's."""
+    words = ["extrapolate", runs, "--to", "32", "--check", "900s", "--plot", "fit.png", "--format", form]
+    read, write = os.pipe()
+    os.close(read)
+    child = subprocess.run(
+        [sys.executable, "-u", "-m", "slipstick", *words],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=write, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.close(write)
+    assert child.returncode == 1 and "lies above the band" in child.stderr, child.stderr
+    assert (tmp_path / "fit.png").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.formatting import share_shown
 from slipstick.experiments.cli.cli import run
 
 PHI = """threads,time_s
@@ -54,7 +55,7 @@ def test_what_to_run_next_is_said_with_what_it_buys_where_the_answer_is_not_trus
     assert run(["extrapolate", str(path), "--to", "128"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"most helpful next: a run at threads = {helpful['threads']:g}" in said
-    assert f"{helpful['doubt_removed']:.0%} of the doubt at 128" in said
+    assert f"{share_shown(helpful['doubt_removed'])} of the doubt at 128" in said
 
 
 def test_the_formula_is_said_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +64,7 @@ def test_the_formula_is_said_for_people(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(["extrapolate", str(path), "--to", "48", "--family", "amdahl"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert "time [s] = 2 + 96/threads" in said
-    assert "at threads = 48 that is 50% constant, 50% 1/threads" in said
+    assert "at threads = 48 that is 50 % constant, 50 % 1/threads" in said
 
 
 def test_regions_are_ranked_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +131,7 @@ def test_the_page_shows_points_laws_band_and_formula_without_a_script(tmp_path: 
     text = page.read_text(encoding="utf-8")
     assert text.count("<svg") == 2 and "<math" in text and "Plotly" not in text
     assert len(text) < 250_000
-    for words in ("each run", "measured (median)", "expected", "amdahl (", "80% band", "speed-up", "at threads = 128"):
+    for words in ("each run", "measured (median)", "expected", "amdahl (", "80 % band", "speed-up", "at threads = 128"):
         assert words in text
     assert "each run" in picture.read_text(encoding="utf-8")
 

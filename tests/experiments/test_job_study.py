@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -110,3 +111,26 @@ def test_numbers_of_a_machine_are_refused_beside_a_job(folder: Path) -> None:
     (folder / "study.toml").write_text(STUDY.replace('"job.step.variation" = 0.1', '"machine.clock" = "1 GHz"'))
     with pytest.raises(InputError, match="set.machine.clock: mine/job.yaml is a job"):
         load_study(folder / "study.toml").question("mine/job.yaml", "v100-sxm")
+
+
+def test_what_failures_cost_stands_in_the_table_and_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step of 1 s and a run of 1,000 of them twice as long: the rest is lost, and the words say so."""
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "name: run\nsteps: 300\ncopies: 4\ndevice: compute\nstages:\n  - {name: compute, service: 1 s}\n"
+        "checkpoint: {every: 20, time: 1 s}\nfailures: {between: 20 min, restart: 10 s}\n"
+    )
+    words = ["whatif", str(path), "--simulate", "--vary", "job.checkpoint.every=20,300", "--runs", "60"]
+    assert run([*words, "--format", "json"]) == 0
+    often, never = json.loads(capsys.readouterr().out)
+    assert never["lost"] > often["lost"] > 0
+    assert never["step_s"] * 300 < never["time_s"] and 1 - never["lost"] == pytest.approx(
+        300 / never["time_s"], rel=0.3
+    )
+    assert run(words) == 0 and "lost: share of the run that failures cost" in capsys.readouterr().out
+    assert run(["estimate", str(path), "--simulate", "--runs", "20"]) == 0
+    assert "lost: share of the run that failures cost" in capsys.readouterr().out
+    path.write_text(path.read_text().partition("failures")[0])
+    assert run(words) == 0 and "lost" not in capsys.readouterr().out

@@ -50,6 +50,17 @@ def test_an_own_estimator_answers_and_its_import_is_said(name: str, capsys: pyte
     assert own["time_s"] > 1.5 * plain["time_s"]
 
 
+def test_an_error_of_an_own_estimator_is_the_users(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 with file and line; 3 is for errors of ours, which one inside of us stays."""
+    (folder / "mine.py").write_text(
+        "from slipstick.estimators.base.estimator_base import EstimatorBase\n\n\n"
+        "class Table(EstimatorBase):\n    def estimate(self, workload, machine, run=None):\n"
+        "        raise ValueError('no such size')\n\n\ntable = Table()\n"
+    )
+    assert run(["estimate", "gemm", "--on", "v100-sxm", "--estimator", "mine:table"]) == 2
+    assert "your own code: ValueError: no such size at mine.py:6" in capsys.readouterr().err
+
+
 def test_a_file_called_like_a_module_of_python_is_not_taken_for_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -201,3 +201,13 @@ def test_an_answer_without_a_schedule_has_no_timeline(module: Any, capsys: pytes
     assert "this answer has no timeline" in capsys.readouterr().err
     assert run(["estimate", "resnet18", "--on", "a100-sxm-40gb,t4", "--timeline", "run.json"]) == 2
     assert "--timeline is of one machine at a time" in capsys.readouterr().err
+
+
+def test_products_side_by_side_on_one_engine_are_remarked(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two ports let the roofline's products run twice as fast as the peak; one port does not."""
+    asked = ["estimate", "resnet18", "--on", "v100-sxm", "--batch", "64", "--estimator", "my_bus:estimator"]
+    said = {}
+    for ports in (1, 8):
+        (row,) = answered(capsys, *asked, "--set", f"estimator.schedule.ports={ports}")
+        said[ports] = [text for text in row["remarks"] if text.startswith("MFU ")]
+    assert not said[1] and len(said[8]) == 1

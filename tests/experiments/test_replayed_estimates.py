@@ -6,10 +6,12 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import slipstick as ss
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.schedules.trace_replay import median_steps, replay
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.replay.loaded_trace import read_recorded
 from slipstick.experiments.replay.replay import changes
@@ -120,3 +122,31 @@ def test_the_timeline_of_a_replay_holds_its_kernels_and_step(
     ends = sorted(event["ts"] + event["dur"] for event in kernels)
     last = ends[7::8]
     assert (last[-1] - last[0]) / (STEPS - 1) / 1e6 == pytest.approx(row["step_s"], rel=1e-3)
+
+
+def test_a_host_that_waits_for_nothing_keeps_the_pace_of_its_device(tmp_path: Path) -> None:
+    """Kernels of 8 us every 10 us and no wait: on a device four times as slow a step takes its kernels' time."""
+    events: list[dict[str, object]] = []
+    for number in range(40):
+        time = 1000.0 + 10.0 * number
+        facts = {"correlation": number + 1}
+        launch = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "pid": 1, "tid": 1, "ts": time, "dur": 4.0}
+        kernel = {"name": "ampere_sgemm_128x64", "cat": "kernel", "pid": 0, "tid": 7, "ts": time + 5.0, "dur": 8.0}
+        events += [{"ph": "X", **launch, "args": facts}]
+        events += [{"ph": "X", **kernel, "args": {**facts, "device": 0, "stream": 7, "grid": [64, 1, 1]}}]
+    for step in range(4):
+        mark = {"name": f"ProfilerStep#{step}", "cat": "user_annotation", "pid": 1, "tid": 1}
+        events.append({"ph": "X", **mark, "ts": 1000.0 + 100.0 * step, "dur": 100.0, "args": {}})
+    path = tmp_path / "async.pt.trace.json"
+    properties = [{"id": 0, "name": "NVIDIA A100-SXM4-80GB", "warpSize": 32, "numSms": 108}]
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": properties, "traceEvents": events}))
+    graph = read_recorded(str(path), ss.machine("a100-sxm-80gb")).graph
+    service = graph.service
+    kernels = graph.of_kind("kernel")
+    measured = replay(graph).step
+    assert measured == pytest.approx(100e-6)
+    for slower in (0.5, 1.0, 1.25, 2.0, 4.0):
+        changed = np.where(kernels, slower * service, service)
+        assert replay(graph, changed).step == pytest.approx(max(measured, slower * 10 * 8e-6), rel=1e-6)
+        many = median_steps(graph, np.stack([service, changed], axis=1))
+        assert many == pytest.approx([measured, replay(graph, changed).step])

@@ -110,6 +110,33 @@ def _triples() -> Iterator[tuple[str, str, str]]:
             yield from ((name, word, value) for value in _values(option))
 
 
+STUDY = """
+schema = "slipstick-study-1"
+name = "one"
+workloads = ["mlp-inference"]
+machines = ["h100-sxm"]
+[set]
+{set}
+[vary]
+"machine.clock" = ["1.2 GHz", "1.5 GHz"]
+"""
+"""A file of a study, with what stays."""
+
+
+def _studied(field: str, capsys: pytest.CaptureFixture[str]) -> tuple[Any, set[str]] | None:
+    """The rows of the study with a field set ("": none), and what it says that it does not use; None if refused."""
+    name, _, value = field.partition("=")
+    Path("study.toml").write_text(STUDY.format(set=f'"{name}" = {value}' if field else ""))
+    folder = f"out-{random.Random(field).randrange(10**9)}"
+    if run(["study", "run", "study.toml", "--folder", folder]) == 2:
+        capsys.readouterr()
+        return None
+    capsys.readouterr()
+    assert run(["study", "report", "study.toml", "--folder", folder, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    return _plain(rows), {one["name"] for one in rows[0].get("not_used", ())}
+
+
 def _answered(words: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
     """The JSON of a command; None where it refuses in words."""
     code = run([*words, "--format", "json"])
@@ -164,7 +191,7 @@ def _read(name: str, option: str, capsys: pytest.CaptureFixture[str]) -> bool:
 
 def _is_default(name: str, option: str, value: str) -> bool:
     """Whether a value is what is taken where none is typed."""
-    if (option, value) == ("--concurrency", "1"):
+    if value == "1" and option in ("--concurrency", "--tp"):  # of one device, which is what each question has
         return True
     words = BASES[name]
     verb = " ".join(words[:2]) if words[0] == "plan" else words[0]
@@ -184,6 +211,22 @@ def _a_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sample_of_what_is_given_moves_the_answer_or_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     dropped = [silent(one, capsys) for one in random.Random(47).sample(triples(), 25)]
     assert not list(filter(None, dropped))
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_a_study_sets_moves_its_rows_or_is_said(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = _studied("", capsys)
+    fields = [one for one in _fields("h100-sxm") if not one.startswith("machine.clock")]
+    drawn = [*random.Random(seed).sample(fields, 5 + 20 * seed), "machine.links.nvswitch.bandwidth=1e9"]
+    answers = {field: _studied(field, capsys) for field in drawn}
+    assert plain is not None
+    silent = [
+        field
+        for field, made in answers.items()
+        if made is not None and made[0] == plain[0] and field.partition("=")[0] not in made[1]
+    ]
+    assert not silent
+    assert sum(made is not None for made in answers.values()) > len(drawn) / 2
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.estimators.training.training_estimator import layout_of, run_of_layout
+from slipstick.estimators.training.training_estimator import DEGREES, RECOMPUTE, layout_of
 from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
@@ -40,6 +40,12 @@ KEYS = {
     "cost": "cost_usd_per_million_tokens",
 }
 MODEL, ON = "train:llama-3.1-8b", "h100-dgx"
+
+
+def run_of_layout(layout: TrainingLayout) -> dict[str, float]:
+    """The numbers of a run that describe a layout: what `layout_of` reads."""
+    degrees = {name: float(getattr(layout, inside)) for name, inside in DEGREES.items()}
+    return {**degrees, "shard": layout.shard + 1.0, "recompute": RECOMPUTE.index(layout.recompute) + 1.0}
 
 
 @pytest.mark.parametrize("name", sorted(PLANS))

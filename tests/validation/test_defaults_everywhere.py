@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
-from slipstick.experiments.question.dtype_domain import hints, remarks
+from slipstick.experiments.question.cautions import hints, remarks
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names
 

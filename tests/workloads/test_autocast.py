@@ -8,10 +8,10 @@ import pytest
 
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.live import passing_bytes, peak_bytes
-from slipstick.workloads.graph.saved import saved_bytes
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.fusion import fused
 from slipstick.workloads.transforms.mixed import autocast
+from tests.workloads.saved_bytes import saved_bytes
 
 TOKENS, WIDTH = 6, 8
 

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the torch extra is not installed")
 
 import slipstick as ss  # noqa: E402
-from slipstick.workloads.graph.saved import saved_bytes  # noqa: E402
 from slipstick.workloads.importers.torch.recorder import as_on_gpus  # noqa: E402
+from tests.workloads.saved_bytes import saved_bytes  # noqa: E402
 from tests.workloads.torch_networks import networks  # noqa: E402
 
 QUICK = {

@@ -55,19 +55,11 @@ class Taped:
     saves: Mapping[str, float]
 
 
-def saved_bytes(workload: Workload) -> float:
-    """Bytes that autograd keeps between the forward and the backward pass of a workload without open sizes.
-
-    Only operations of the forward pass count; a workload without a backward pass is taken to be one that trains.
-    """
-    kept: dict[str, float] = {}
-    for entry in tape(workload):
-        kept |= entry.saves
-    return sum(kept.values())
-
-
 def tape(workload: Workload) -> tuple[Taped, ...]:
-    """The operations of the forward pass, in the order of execution, with what each saves."""
+    """The operations of the forward pass, in the order of execution, with what each saves.
+
+    `workload`: without open sizes; one without a backward pass is taken to be one that trains.
+    """
     forward = [op for op in workload if op.attributes.get("phase", "forward") == "forward"]
     named = {op.name: op for op in forward}
     makers: dict[str, list[str]] = {op.name: [] for op in forward}

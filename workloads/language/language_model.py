@@ -81,7 +81,7 @@ class LinearAttention:
     measured: int = 0
 
 
-UNMEASURED, UNREAD, UNPACKED = 1.65, 1.2, 2.0
+BYTES_ALONE, UNREAD, UNPACKED = 1.65, 1.2, 2.0
 """Factors by which a time may be off, either way, where a kind of layer is counted by its bytes and flop alone or not
 at all, where numbers of a file were not understood, and where weights are stored in an unknown type. Judgements."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slipstick.common.errors import InputError
+from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -54,6 +56,19 @@ def flash_attention(workload: Workload) -> Workload:
     facts = FrozenDict({**workload.metadata, "attention": "flash"})
     inside = tuple((a, b) for a, b in edges if a != b)
     return replace(workload, operations=operations, edges=inside, metadata=facts)
+
+
+def in_one_kernel(workload: Workload, attention: str) -> Workload:
+    """The workload with its attention in one kernel, where ``flash`` is requested; as it is where ``parts`` are.
+
+    Raises InputError where another word is given, or the workload has no such attention.
+    """
+    if attention not in ("flash", "parts"):
+        raise unknown_name("attention", attention, ["flash", "parts"])
+    made = flash_attention(workload) if attention == "flash" else workload
+    if attention == "flash" and made is workload and not any(op.kind == "attention" for op in workload):
+        raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
+    return made
 
 
 def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:

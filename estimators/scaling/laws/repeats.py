@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
@@ -142,4 +143,6 @@ def repeats_note(measurements: int, points: int, what: str, statistic: Statistic
     text = f"{measurements} measurements: the {statistic} of the repeats of each {what} is used"
     if statistic == "median":
         return text
-    return f"{text}, since other programs only lengthen a run; their spread of {noise or 0.0:.1%} is in the band"
+    return (
+        f"{text}, since other programs only lengthen a run; their spread ({share_shown(noise or 0.0)}) is in the band"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.common.formatting import share_shown
 from slipstick.estimators.base.sureness import ABOVE, BELOW, sureness, word_of
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import distances
@@ -20,7 +21,7 @@ def surface_verdicts(
     within = surface_within(scale, ratios, -BELOW, ABOVE)
     low, high = x.min(axis=0), x.max(axis=0)
     farthest = tried(weighed)
-    missing = f"points left out in this direction were missed by {missed(weighed):.0%}"
+    missing = f"points left out in this direction were missed by {share_shown(missed(weighed))}"
     result = []
     for i, target in enumerate(to):
         if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(scale[i])):

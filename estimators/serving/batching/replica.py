@@ -11,7 +11,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.kv_cache_blocks import CacheBlocks
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.estimators.serving.batching.scheduler import Scheduler
-from slipstick.estimators.simulation.kernel import Kernel
+from slipstick.estimators.simulation.event_clock import EventClock
 from slipstick.workloads.runs.requests import Request
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Replica:
 
     def __init__(
         self,
-        environment: Kernel,
+        environment: EventClock,
         name: int,
         rules: Scheduler,
         seconds: Seconds,

@@ -11,7 +11,7 @@ from slipstick.estimators.serving.batching.replica import Replica, Seconds
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.simulation_result import SimulationResult
-from slipstick.estimators.simulation.kernel import Kernel
+from slipstick.estimators.simulation.event_clock import EventClock
 from slipstick.workloads.runs.requests import Request
 
 MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
@@ -135,7 +135,7 @@ class _Simulation:
     ) -> None:
 
         self.requests, self.rules, self.users, self.front = requests, rules, users, front
-        self.env = Kernel()
+        self.env = EventClock()
         self.record = ServingRecord(len(requests))
         self.left, self.next = len(requests), 0
         self.over = self.env.event()

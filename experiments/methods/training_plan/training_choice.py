@@ -122,8 +122,8 @@ class TrainingPlan(Answer):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What makes the bands wider, each with its factor."""
-        return remarks_of(self.conditions)
+        """What contradicts the plan in what was measured; what makes the bands wider, each with its factor."""
+        return (*(self.calibration.doubts if self.calibration else ()), *remarks_of(self.conditions))
 
     @property
     def depends(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
@@ -189,6 +189,7 @@ class TrainingPlan(Answer):
             *band_text(best.stages, self.capacity, best.layout),
         ]
         lines[1:1] = [one.text() for one in self.not_used]
+        lines[1:1] = [f"beware: {text}" for text in (self.calibration.doubts if self.calibration else ())]
         if not self.fitted:
             lines.append("beware: no layout surely fits in memory; these may not")
         lines += [f"note: {text}" for text in self.outside]

@@ -22,10 +22,10 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, Ro
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, FOLDS, KINDS, layer_frame
-from slipstick.experiments.scoring.asked import Fits, left_out
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, MAPE, Board, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.unseen_answers import Fits, answers_left_out
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation
@@ -62,7 +62,7 @@ def _kinds(data: Data) -> Iterator[Scored | ValidationRow]:
             yield skipped(DATASET, f"no layers of kind {kind}")
             continue
         turns = rows.turns([layer.model for layer in rows.rows], at_most=FOLDS)
-        made = left_out(rows.rows, turns, _ask, _fits)
+        made = answers_left_out(rows.rows, turns, _ask, _fits)
         at, seconds = slice(rows.first, None), np.array([layer.seconds for layer in rows.rows])
         over, factor = seconds / made.rule, np.full(len(seconds), np.nan)
         for fold in rows.folds([layer.model for layer in rows.rows], at_most=FOLDS):

@@ -14,9 +14,9 @@ import numpy as np
 
 from slipstick.common.frames import csv_frame
 from slipstick.common.records import FrozenDict
-from slipstick.experiments.scoring.asked import answers
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
+from slipstick.experiments.scoring.unseen_answers import answers
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.op import Op

@@ -20,10 +20,10 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUCTOR, ProgramRun, programs, runs_of
 from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
-from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Front, MissingError, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.unseen_answers import Answers, Fits, answers_left_out, unseen
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
@@ -66,7 +66,7 @@ def _programs(data: Data) -> Iterator[Scored | ValidationRow]:
         ("device unseen, its relatives known", "device", [run.machine for run in rows.rows], 0),
     ):
         turns = rows.turns(key, at_most=at_most)
-        made = left_out(rows.rows, turns, ask, fitted)
+        made = answers_left_out(rows.rows, turns, ask, fitted)
         if rows.first:
             yield from _scores("all hosts", GIVEN, rows, made, _copied(rows, turns))
             return

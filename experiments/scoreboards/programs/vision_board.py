@@ -26,10 +26,10 @@ from slipstick.experiments.scoreboards.programs.program_refit import ProgramTime
 from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
 from slipstick.experiments.scoreboards.programs.vision_law import as_run
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, KEY, read_rows, setting_of, two_numbers
-from slipstick.experiments.scoring.asked import Answers, Fits, left_out, unseen
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Rows, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.unseen_answers import Answers, Fits, answers_left_out, unseen
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
@@ -67,10 +67,10 @@ def _networks(data: Data) -> Iterator[Scored | ValidationRow]:
     part_of = {family: str(at % PARTS) for at, family in enumerate(sorted(set(families)))}
     parts = [part_of[family] for family in families]
     turns = _some(rows.turns(families, at_most=FOLDS), cases)
-    made = left_out(rows.rows, turns, _ask, partial(_fits, data))
+    made = answers_left_out(rows.rows, turns, _ask, partial(_fits, data))
     yield from _scores(DATASET, GIVEN if rows.first else "family", rows, cases, made)
     if not rows.first:
-        made = left_out(rows.rows, _some(rows.folds(devices, parts), cases), _ask, partial(_fits, data))
+        made = answers_left_out(rows.rows, _some(rows.folds(devices, parts), cases), _ask, partial(_fits, data))
         yield from _scores(DEVICES, "device and family", rows, cases, made)
 
 

@@ -88,7 +88,7 @@ def test_the_machine_gives_the_change_points(phi: Machine) -> None:
     cpi = np.array([1, 1, 1, 1, 1, 1.5, 2])
     times = 3.0 + 1000 * cpi / p + 1e-3 * p
     answer = extrapolate(Series.of(p, times, "threads"), [488], "strong", phi)
-    assert "cycles per instruction of the machine's shared cores: 100% likely" in answer.assumptions
+    assert "cycles per instruction of the machine's shared cores: 100 % likely" in answer.assumptions
     assert any("borders" in line for line in answer.assumptions)
     assert answer.verdicts[0].word != "trust" and "border of the machine" in answer.verdicts[0].reason
     term = SharedIssue(phi.cores, tuple(phi.cycles_per_instruction))

@@ -8,7 +8,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.workloads.importers.configs.state_layers import STATES
-from slipstick.workloads.language.language_model import UNMEASURED
+from slipstick.workloads.language.language_model import BYTES_ALONE
 
 LARGEST = 10**9
 MOST_LAYERS = 10_000
@@ -161,7 +161,7 @@ class ConfigFields:
             return "window"
         if plain in STATES:
             return plain
-        doubt = f"layers of kind {word[:40]!r} are counted as attention", UNMEASURED
+        doubt = f"layers of kind {word[:40]!r} are counted as attention", BYTES_ALONE
         if plain not in FULL and doubt not in omitted:
             omitted.append(doubt)
         return "full"

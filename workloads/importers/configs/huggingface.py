@@ -28,7 +28,7 @@ from slipstick.workloads.importers.configs.model_classes import (
 )
 from slipstick.workloads.importers.configs.state_layers import STATES, state_layers
 from slipstick.workloads.language.language_model import (
-    UNMEASURED,
+    BYTES_ALONE,
     UNPACKED,
     UNREAD,
     Experts,
@@ -104,7 +104,7 @@ def from_config(document: Mapping[str, Any], where: object, name: str) -> Langua
         fields.wrong.append(f"quantization_config = {str(quantised)[:40]!r}: want an object")
     fields.check(impossible(numbers, _WORDS))
     if (linear := numbers["linear"]) and linear.layers and not linear.measured:
-        omitted.append((f"{linear.layers} layers of {linear.name} are counted by bytes and flop alone", UNMEASURED))
+        omitted.append((f"{linear.layers} layers of {linear.name} are counted by bytes and flop alone", BYTES_ALONE))
     numbers["beside"], prefix = _beside(fields, whole, numbers, habits)
     if unread := fields.unread():
         omitted.append((f"not counted, as their meaning is not known: {', '.join(unread)}", UNREAD))

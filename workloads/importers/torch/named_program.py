@@ -74,15 +74,29 @@ def own_failure(error: BaseException) -> str:
     return f"{message} at {Path(here[-1].filename).name}:{here[-1].lineno}: {here[-1].line}" if here else message
 
 
+def raised_in_own(error: BaseException) -> bool:
+    """Whether code of the user raised an error, or called what did: it stands behind all of this package on the way."""
+    for frame in reversed(extract_tb(error.__traceback__)):
+        if _is_own(frame.filename):
+            return True
+        if _is_ours(Path(frame.filename)):
+            return False
+    return False
+
+
 def _is_own(filename: str) -> bool:
     """Whether a file is the user's: no library, nothing of Python, nothing of this package."""
     path = Path(filename)
-    root = Path(__file__).resolve().parents[3]
     return path.suffix == ".py" and not (
         {"site-packages", "dist-packages"} & set(path.parts)
         or path.is_relative_to(Path(sysconfig.get_path("stdlib")))
-        or any(path.resolve().is_relative_to(root / layer) for layer in LAYERS)
+        or _is_ours(path)
     )
+
+
+def _is_ours(path: Path) -> bool:
+    root = Path(__file__).resolve().parents[3]
+    return any(path.resolve().is_relative_to(root / layer) for layer in LAYERS)
 
 
 def inputs_from_text(shapes: Sequence[str]) -> Inputs:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import ratio_shown
+from slipstick.common.formatting import ratio_shown, share_shown
 from slipstick.estimators.base.conditions import remarks_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
+from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.precision import TENSOR_FLOAT
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.machine import Machine, describe
@@ -39,10 +41,24 @@ def remarks(question: Question) -> tuple[str, ...]:
 
 
 def contradictions(question: Question) -> list[str]:
-    """A measured time that is far from the model's, and branches of a model on values, which no import computes."""
+    """A measured time far from the model's, a time beyond the peak, and branches on values, which no import knows."""
     assumed = question.workload.metadata.get("assumptions")
     texts = assumed if isinstance(assumed, tuple) else ()
-    return [*question.answer().doubts, *(text for text in map(str, texts) if text.startswith(DECIDED))]
+    decided = (text for text in map(str, texts) if text.startswith(DECIDED))
+    return [*question.answer().doubts, *_beyond_peak(question), *decided]
+
+
+def _beyond_peak(question: Question) -> list[str]:
+    """That an estimator which somebody named lets products run faster than the machine's peak."""
+    if question.by_default:
+        return []
+    known = facts(question, question.answer())
+    if known.mfu is None or known.mfu <= 1 + TOLERANCE:
+        return []
+    return [
+        f"MFU {share_shown(known.mfu)}: the products alone take longer than this time at {known.mfu_of} of "
+        f"{question.machine.name}: does the estimator let operations that one engine computes run side by side?"
+    ]
 
 
 def hints(question: Question) -> list[str]:

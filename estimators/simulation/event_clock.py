@@ -1,4 +1,4 @@
-"""The SimPy kernel under jobs, servers, dispatch and threads: a clock, resources that are shared, and barriers.
+"""What jobs, servers, dispatch and threads simulate with: SimPy's clock, resources that are shared, and barriers.
 
 What happens between two events is plain code that runs at once; a process stands only for what goes on throughout a run
 (a host, a stream, a thread, a replica of a server) or is a user's own. There is no chance in it: times are drawn from
@@ -19,7 +19,7 @@ Call = Callable[[Any], object]
 """What is called with one value: the event that came, or what waited."""
 
 
-class Kernel(simpy.Environment):  # type: ignore[misc]  # SimPy states no types to mypy
+class EventClock(simpy.Environment):  # type: ignore[misc]  # SimPy states no types to mypy
     """SimPy's clock, for which a wait into which nothing falls needs no event.
 
     Most steps of a server are such waits, and a time-out with its way through the queue takes as long as what the
@@ -100,7 +100,7 @@ class Barrier:
 class SharedRate:
     """Work in progress that slows down together where the demands add up to more than there is (processor sharing)."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: EventClock) -> None:
         self.kernel = kernel
         self.work: dict[simpy.Event, list[float]] = {}  # what comes when it is done -> seconds left alone, demand
         self.since, self.turn = 0.0, 0

@@ -97,7 +97,7 @@ def _answer(workload: Workload, machine: Machine, fitted: Fitted | None) -> tupl
     return made.time, low, high, program(workload, machine)
 
 
-def left_out(
+def answers_left_out(
     rows: Sequence[Row],
     turns: Sequence[Fold],
     ask: Callable[[Row], tuple[Workload, Machine]],
