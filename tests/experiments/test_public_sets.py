@@ -33,7 +33,6 @@ WITHOUT_A_BOARD = {
     "training_at_scale/community.csv": "other people's trainers: of the issue on external validity",
     "training_at_scale/one_gpu_memory_caps.csv.gz": "one GPU under memory caps: of the issue on external validity",
     "vision/training_rates.csv.gz": "training rates of classic networks: of the issue on external validity",
-    "whatif/clocks_and_caps.csv.gz": "one part changed: of the issue on machines that do not exist",
 }
 """Tables of the public measurements that no scoreboard scores, and why not."""
 
