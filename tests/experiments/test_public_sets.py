@@ -25,7 +25,6 @@ WITHOUT_A_BOARD = {
     "traces/chakra_resnet18_own.json.gz": "one trace, made for this project: tests read it",
     "gpu/frontier/moe.csv.gz": "experts in parts (routing, products, sums) that our law takes together",
     "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
-    "kernels/mi300a.csv": "kernels whose sizes stand in their sources alone: no reader yet",
     "gpu/aiter": "tuned products on Instinct: of the issue on external validity",
     "local_llm/llama_bench.csv.gz": "llama.cpp's own benchmark: of the issue on external validity",
     "local_llm/apple_m3_max.csv": "eleven engines on one machine: of the issue on external validity",

@@ -17,8 +17,7 @@ from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios
 from slipstick.experiments.scoring.score import progress
 from slipstick.experiments.studies.sweep import task
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.graph.workload_kind import WORK
+from slipstick.workloads.graph.workload import Workload
 
 MACHINE = "machine."
 
@@ -56,11 +55,6 @@ class MovedRatio:
     half: float
     change: float
     roofline: float
-
-
-def kernel(op: Op, **sizes: float) -> Workload:
-    """An operation that runs alone, without a program around it; `sizes`: of its symbols today."""
-    return Workload("kernel", (op,), (), FrozenDict(sizes), FrozenDict({WORK: "kernel"}))
 
 
 def answered(change: Change) -> MovedRatio:

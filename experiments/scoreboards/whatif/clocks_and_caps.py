@@ -22,8 +22,9 @@ from slipstick.experiments.scoreboards.cpu.bandwidth_data import read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import chosen, law_rows, streams_of, sweep
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.scoreboards.energy.power_limit_scores import board_of, fitted, limited_runs
-from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked, kernel
+from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked
 from slipstick.experiments.scoreboards.whatif.ratios import SAME_HOST, Ratios
+from slipstick.experiments.scoring.asked import kernel
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.machine import Machine

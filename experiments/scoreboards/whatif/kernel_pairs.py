@@ -15,10 +15,10 @@ from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
-from slipstick.experiments.scoreboards.whatif.asked_changes import kernel, of_machines
+from slipstick.experiments.scoreboards.whatif.asked_changes import of_machines
 from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
-from slipstick.experiments.scoring.asked import Fits, unseen
+from slipstick.experiments.scoring.asked import Fits, kernel, unseen
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import KINDS, operation

@@ -11,10 +11,10 @@ from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.kernel_class import times
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
-from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked, kernel
+from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked
 from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
-from slipstick.experiments.scoring.asked import Fits, unseen
+from slipstick.experiments.scoring.asked import Fits, kernel, unseen
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.cost import Amount
