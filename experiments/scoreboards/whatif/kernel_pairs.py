@@ -20,8 +20,8 @@ from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, diff
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
 from slipstick.experiments.scoring.asked import Fits, kernel, unseen
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import KINDS, operation
+from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,10 +56,7 @@ class KernelRows:
         named = here.using({"runtime.library": self.library}) if self.library else here
         pairs = []
         for at, ratio in enumerate((both["time_after"] / both["time"]).to_numpy(dtype=float)):
-            form = board.rows(before, both.iloc[[at]])
-            dims: dict[str, Amount] = {dim: float(both[dim].iloc[at]) for dim in KINDS[self.kind].dims}
-            op = operation("kernel", self.kind, dims, self.dtype, dict(form.op.attributes))
-            pairs.append((kernel(op), float(ratio)))
+            pairs.append((one_row(board.rows(before, both.iloc[[at]])), float(ratio)))
         return of_machines(f"{self.name}, {before} -> {after}", named, there, pairs, fits)
 
     def pair(self, before: str, after: str, fit: MachineFit, law: RatioBand) -> Ratios | None:
@@ -105,6 +102,11 @@ class KernelRows:
 def _read(path: str) -> bool:
     """Whether the times of kernels read a field: capacities of main memory and powers they do not."""
     return not path.startswith(("power.", "threads")) and not (path.endswith("capacity") and "L" not in path)
+
+
+def one_row(form: OperationTimes) -> Workload:
+    """The first of some rows as a kernel, whose sizes can be changed."""
+    return kernel(form.op, **{dim: float(sizes[0]) for dim, sizes in form.dims.items()})
 
 
 def products(folder: Path, dtypes: Sequence[str]) -> Iterator[KernelRows]:

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
 from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.kernel_class import times
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked
-from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention
+from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention, one_row
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
-from slipstick.experiments.scoring.asked import Fits, kernel, unseen
+from slipstick.experiments.scoring.asked import Fits, unseen
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
-from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import KINDS, operation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,15 +39,13 @@ def _asked(kernels: KernelRows, name: str, alike: tuple[str, ...]) -> list[Ratio
     board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
     on = board.machine(name)
     fits = Fits(unseen([on, *map(machine, alike)], []))
+    dims = ("queries", "keys") if prompt else ("keys",)
     pairs = []
     for at, ratio in enumerate((both["time_long"] / both["time"]).to_numpy(dtype=float)):
-        dims: dict[str, Amount] = {dim: float(both[dim].iloc[at]) for dim in KINDS[kernels.kind].dims}
         short = float(both["keys"].iloc[at])
-        dims |= dict.fromkeys(("queries", "keys") if prompt else ("keys",), symbol("length"))
-        facts = board.rows(name, both.iloc[[at]]).op.attributes
-        work = kernel(operation("kernel", kernels.kind, dims, kernels.dtype, dict(facts)), length=short)
-        pairs.append(Change(work, on, {"workload.length": 2 * short}, float(ratio), fits))
-    differs = "workload.queries, workload.keys x 2" if prompt else "workload.keys x 2"
+        work = one_row(board.rows(name, both.iloc[[at]]))
+        pairs.append(Change(work, on, {f"workload.{dim}": 2 * short for dim in dims}, float(ratio), fits))
+    differs = ", ".join(f"workload.{dim}" for dim in dims) + " x 2"
     note = f"{on.name} and its generation are in no fit"
     return asked(f"{kernels.name}, twice the length, {name}", on.name, differs, pairs, note)
 
