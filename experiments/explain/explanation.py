@@ -292,12 +292,12 @@ def target_ratio(target: float | str, today: float) -> float:
     Raises InputError where it is no ratio between 0 and 1, or no time below today's.
     """
     try:
-        ratio, said = float(target), f"target = {target}"
+        ratio, words = float(target), f"target = {target}"
     except ValueError:
         ratio = parse_quantity(target, "s") / today
-        said = f"target = {target} of today's {format_quantity(today, 's')}"
+        words = f"target = {target} of today's {format_quantity(today, 's')}"
     if not 0 < ratio < 1:
-        raise InputError(f"{said}: want a ratio to today's time between 0 and 1, or a time below today's (10ms)")
+        raise InputError(f"{words}: want a ratio to today's time between 0 and 1, or a time below today's (10ms)")
     return ratio
 
 

@@ -74,8 +74,8 @@ def limited_runs(frame: pd.DataFrame) -> pd.DataFrame:
 def board_of(device: str) -> Machine | None:
     """The board of a name of Zeus's, or of the catalogue's aliases; None where neither knows one with a rated power."""
     named = BOARDS.get(device.lower())
-    found = machine(named) if named else machine_of_device(device)
-    return found if found is not None and found.power.cap else None
+    board = machine(named) if named else machine_of_device(device)
+    return board if board is not None and board.power.cap else None
 
 
 def rated_power(device: str) -> float:

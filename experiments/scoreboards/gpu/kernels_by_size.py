@@ -44,17 +44,17 @@ def kernels_by_size(data: Data) -> Iterator[Scored | ValidationRow]:
     """Each kernel over its sizes; the noise is how far the fastest of the runs is off their mean."""
     frame = csv_frame(data.judged(FILE))
     for (device, name), rows in frame[frame.suspicious.isna()].groupby(["device", "kernel"]):
-        on = machine_of_device(str(device))
+        gpu = machine_of_device(str(device))
         ops = [op for size in rows.problem_size if (op := kernel_of(str(name), str(size)))]
-        if on is None or not ops:
-            why = "the catalogue lacks the device" if on is None else "its sizes do not say what it computes"
+        if gpu is None or not ops:
+            why = "the catalogue lacks the device" if gpu is None else "its sizes do not say what it computes"
             yield skipped(DATASET, f"{name} on {device}: {why}")
             continue
-        ours = answers([(kernel(op), on) for op in ops])
+        ours = answers([(kernel(op), gpu) for op in ops])
         mean, least = (rows[column].to_numpy(dtype=float) for column in ("mean_s", "min_s"))
         yield Scored(
             f"{name} on {device}",
-            on.name,
+            gpu.name,
             mean,
             ours.seconds,
             LOGARITHMIC,

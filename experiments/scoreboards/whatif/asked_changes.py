@@ -76,7 +76,7 @@ def answered(change: Change) -> MovedRatio:
     return MovedRatio(ratio, half, float(moved), plain[1] / plain[0])
 
 
-def asked(
+def ratios(
     case: str, held_out: str, differs: str, pairs: Iterable[Change], note: str = "", noise: float = ALIKE
 ) -> list[Ratios]:
     """The ratios of a case; none where every question was refused.
@@ -115,4 +115,4 @@ def of_machines(
     """The same of workloads on one machine whose fields become another's, with the measured ratio of each."""
     then = {MACHINE + path: value for path, value in changes(before, after).items()}
     every = (Change(work, before, then, ratio, fitted) for work, ratio in pairs)
-    return asked(case, after.name, difference(before, after), every, note, noise)
+    return ratios(case, after.name, difference(before, after), every, note, noise)

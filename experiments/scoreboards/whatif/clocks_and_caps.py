@@ -22,7 +22,7 @@ from slipstick.experiments.scoreboards.cpu.bandwidth_data import read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import chosen, law_rows, streams_of, sweep
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.scoreboards.energy.power_limit_scores import board_of, fitted, limited_runs
-from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked
+from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
 from slipstick.experiments.scoreboards.whatif.ratios import SAME_HOST, Ratios
 from slipstick.experiments.scoring.asked import kernel
 from slipstick.experiments.scoring.score import Data
@@ -77,17 +77,17 @@ def clocks(data: Data) -> list[Ratios]:
     frame = _frame(data)
     result: list[Ratios] = []
     for device, rows in frame[frame.kernel.notna() & frame.core_clock_hz.notna()].groupby("device"):
-        if (on := _machine(str(device))) is None:
+        if (board := _machine(str(device))) is None:
             continue
         usable = _usable(rows)
         for program, op in CUDA_KERNELS.items():
             mine = usable[usable.program == program]
             if mine.empty:
                 continue
-            here = on.using(clock=float(mine.top.iloc[0]))
+            here = board.using(clock=float(mine.top.iloc[0]))
             pairs = [Change(kernel(op), here, {CLOCK: clock}, ratio) for clock, ratio in _pairs(mine, "core_clock_hz")]
             differs = f"{CLOCK} {here.clock / 1e6:.0f} -> {mine.core_clock_hz.min() / 1e6:.0f} MHz and more"
-            result += asked(f"{program}, {device}", "the kernel", differs, pairs, noise=SAME_HOST)
+            result += ratios(f"{program}, {device}", "the kernel", differs, pairs, noise=SAME_HOST)
     return result
 
 
@@ -99,8 +99,8 @@ def _usable(rows: pd.DataFrame) -> pd.DataFrame:
     lower = rows[rows.core_clock_hz < top].join(base, on=keys).dropna(subset="base").assign(top=top)
     lower["ratio"] = lower.time_s / lower.base
     odd = lower.ratio * lower.core_clock_hz / top > np.exp(SAME_HOST)
-    kept: pd.DataFrame = lower[odd.groupby(lower.core_clock_hz).transform("mean") <= BEYOND]
-    return kept
+    usable: pd.DataFrame = lower[odd.groupby(lower.core_clock_hz).transform("mean") <= BEYOND]
+    return usable
 
 
 def _pairs(frame: pd.DataFrame, changed: str) -> list[tuple[float, float]]:
@@ -114,28 +114,28 @@ def caps(data: Data) -> list[Ratios]:
     frame = frame[frame.power_cap_w.notna() & frame.core_clock_hz.notna() & frame.kernel.isna()]
     result: list[Ratios] = []
     for name, rows in frame.groupby(frame.program + ", " + frame.device):
-        if (on := _machine(str(rows.device.iloc[0]))) is None:
+        if (board := _machine(str(rows.device.iloc[0]))) is None:
             continue
         fastest = rows[rows.core_clock_hz == rows.core_clock_hz.max()].sort_values("power_cap_w")
         free = fastest.iloc[-1]
         run = PowerLimitRun(float(free.time_s), float(free.mean_power_w))
-        result += _capped(str(name), on, RUN, fastest, run)
+        result += _capped(str(name), board, RUN, fastest, run)
     alone = _frame(data)
     for device, rows in alone[alone.kernel.astype(str).str.fullmatch(r"cap-\d+w")].groupby("device"):
-        if (on := _machine(str(device))) is not None:
+        if (board := _machine(str(device))) is not None:
             product = kernel(gemm("product", 8192, 8192, 8192, dtype="bfloat16"))
-            result += _capped(f"8,192-wide bfloat16 product, {device}", on, product, rows.sort_values("power_cap_w"))
+            result += _capped(f"8,192-wide bfloat16 product, {device}", board, product, rows.sort_values("power_cap_w"))
     return result
 
 
 def _capped(
-    case: str, on: Machine, work: Workload, rows: pd.DataFrame, run: PowerLimitRun | None = None
+    case: str, board: Machine, work: Workload, rows: pd.DataFrame, run: PowerLimitRun | None = None
 ) -> list[Ratios]:
     """Rows by their cap, of which the last one is known."""
     lower = rows.iloc[:-1].assign(ratio=rows.time_s / float(rows.time_s.iloc[-1]))
-    pairs = [Change(work, on, {CAP: cap}, ratio, run) for cap, ratio in _pairs(lower, "power_cap_w")]
-    differs = f"{CAP} {on.power.cap:g} W -> {rows.power_cap_w.min():g} W and more"
-    return asked(case, "the board", differs, pairs, noise=SAME_HOST)
+    pairs = [Change(work, board, {CAP: cap}, ratio, run) for cap, ratio in _pairs(lower, "power_cap_w")]
+    differs = f"{CAP} {board.power.cap:g} W -> {rows.power_cap_w.min():g} W and more"
+    return ratios(case, "the board", differs, pairs, noise=SAME_HOST)
 
 
 def limits(data: Data) -> list[Ratios]:
@@ -144,24 +144,24 @@ def limits(data: Data) -> list[Ratios]:
     result: list[Ratios] = []
     for device in sorted(tested.gpu.unique()):
         mine, others = tested[tested.gpu == device], known[known.gpu != device]
-        on = board_of(device)
-        if on is None or others.empty:
+        board = board_of(device)
+        if board is None or others.empty:
             continue
         law = fitted(others)
         free = others[others.power_limit_w >= others.mean_power_w_free]
         noise = float(np.std(np.log(free.epoch_s / free.epoch_s_free)))
         note = f"a direction is more than {noise:.1%}, runs that no limit touches elsewhere"
-        differs = f"{CAP} {on.power.cap:g} W -> {mine.power_limit_w.min():g} .. {mine.power_limit_w.max():g} W"
-        pairs = _limited(mine, on, law)
-        result += asked(f"power limit, {device}", str(device), differs, pairs, note, noise)
+        differs = f"{CAP} {board.power.cap:g} W -> {mine.power_limit_w.min():g} .. {mine.power_limit_w.max():g} W"
+        pairs = _limited(mine, board, law)
+        result += ratios(f"power limit, {device}", str(device), differs, pairs, note, noise)
     return result
 
 
-def _limited(runs: pd.DataFrame, on: Machine, law: PowerLimit) -> Iterator[Change]:
+def _limited(runs: pd.DataFrame, board: Machine, law: PowerLimit) -> Iterator[Change]:
     for row in runs.to_dict("records"):
         run = PowerLimitRun(float(row["epoch_s_free"]), float(row["mean_power_w_free"]), law)
         ratio = float(row["epoch_s"] / row["epoch_s_free"])
-        yield Change(RUN, on, {CAP: float(row["power_limit_w"])}, ratio, run)
+        yield Change(RUN, board, {CAP: float(row["power_limit_w"])}, ratio, run)
 
 
 def cores(data: Data) -> list[Ratios]:
@@ -183,7 +183,7 @@ def cores(data: Data) -> list[Ratios]:
             for (loop, n), now in seconds.items()
             if (then := seconds.get((loop, 2 * n))) is not None
         ]  # fmt: skip
-        result += asked(f"streams, {name}", "the chip", "run.threads x 2", pairs, noise=SAME_HOST)
+        result += ratios(f"streams, {name}", "the chip", "run.threads x 2", pairs, noise=SAME_HOST)
     return result
 
 

@@ -45,8 +45,8 @@ class KernelRows:
     keys: tuple[str, ...]
     library: str = ""
 
-    def asked(self, before: str, after: str) -> list[Ratios]:
-        """Ratios as a user asks for them, the second machine in no fit; none where both share no rows."""
+    def ratios(self, before: str, after: str) -> list[Ratios]:
+        """Ratios as a user puts them, the second machine in no fit; none where both share no rows."""
         if (both := self._both(before, after)).empty:
             return []
         both = both.sample(min(ASKED, len(both)), random_state=0)

@@ -10,7 +10,7 @@ from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.kernel_class import times
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
-from slipstick.experiments.scoreboards.whatif.asked_changes import Change, asked
+from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
 from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention, one_row
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
 from slipstick.experiments.scoring.asked import Fits, unseen
@@ -28,26 +28,26 @@ DRAWS = 50
 def longer(data: Data) -> list[Ratios]:
     """Prompts of twice the tokens, and caches of twice the tokens."""
     classes = list(attention(data.judged_folder))
-    return [ratios for kernels in classes for name, alike in TARGETS.items() for ratios in _asked(kernels, name, alike)]
+    return [one for kernels in classes for name, alike in TARGETS.items() for one in _asked(kernels, name, alike)]
 
 
 def _asked(kernels: KernelRows, name: str, alike: tuple[str, ...]) -> list[Ratios]:
-    """Ratios of a machine's rows that have a row of twice the length, as a user asks for them."""
+    """Ratios of a machine's rows that have a row of twice the length, as a user puts them."""
     prompt = "context" in kernels.name
     both = _pairs(kernels.frame[kernels.frame["machine"] == name], prompt=prompt)
     both = both.sample(min(ASKED, len(both)), random_state=0)
     board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
-    on = board.machine(name)
-    fits = Fits(unseen([on, *map(machine, alike)], []))
+    gpu = board.machine(name)
+    fits = Fits(unseen([gpu, *map(machine, alike)], []))
     dims = ("queries", "keys") if prompt else ("keys",)
     pairs = []
     for at, ratio in enumerate((both["time_long"] / both["time"]).to_numpy(dtype=float)):
         short = float(both["keys"].iloc[at])
         work = one_row(board.rows(name, both.iloc[[at]]))
-        pairs.append(Change(work, on, {f"workload.{dim}": 2 * short for dim in dims}, float(ratio), fits))
+        pairs.append(Change(work, gpu, {f"workload.{dim}": 2 * short for dim in dims}, float(ratio), fits))
     differs = ", ".join(f"workload.{dim}" for dim in dims) + " x 2"
-    note = f"{on.name} and its generation are in no fit"
-    return asked(f"{kernels.name}, twice the length, {name}", on.name, differs, pairs, note)
+    note = f"{gpu.name} and its generation are in no fit"
+    return ratios(f"{kernels.name}, twice the length, {name}", gpu.name, differs, pairs, note)
 
 
 def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: RatioBand) -> Ratios | None:

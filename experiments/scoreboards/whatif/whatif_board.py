@@ -178,9 +178,9 @@ def _kernels(data: Data) -> list[Ratios]:
         *attention(folder),
         *single_precision(folder),
     ]
-    made = [one.asked(*pair) for one in serving for pair in TWINS]
-    made += [one.asked(*pair) for one in deepbench(folder) for pair in CARDS]
-    if not (known := [ratios for each in made for ratios in each]):
+    made = [one.ratios(*pair) for one in serving for pair in TWINS]
+    made += [one.ratios(*pair) for one in deepbench(folder) for pair in CARDS]
+    if not (known := [one for each in made for one in each]):
         raise MissingError(f"no kernels of two such machines in {folder}")
     return known
 
