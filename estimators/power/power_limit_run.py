@@ -11,6 +11,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, 
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.quantity import Quantity
+from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.power.power_cap import cap_watts, rated_watts
 from slipstick.estimators.power.power_limit import PowerLimit, fitted_limit
 from slipstick.hwmodels.machine import Machine
@@ -44,6 +45,10 @@ class PowerLimitRun(EstimatorBase):
     def run_names(self, workload: Workload, machine: Machine) -> frozenset[str]:
         """None: another run was not measured."""
         return frozenset()
+
+    def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty:
+        """Of the run without a limit: what another epoch differs by."""
+        return MeasuredUncertainty(None, self.law.time_spread[1])
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator

@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         vary: Annotated[
             list[str] | None, option("vary", "here by name alone, machine.clock; all that are read if left out")
         ] = None,
-        target: Annotated[float, option("target")] = 0.8,
+        target: Annotated[str, option("target")] = "0.8",
         cost: Annotated[
             list[str] | None, option("cost", "machine.clock=3; adds the cheapest change of all together")
         ] = None,
@@ -131,9 +131,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
-        why.check_target(target)
         query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
         query = why.of_time(query, quantity)
+        ratio = why.target_ratio(target, query.answer().time)
         answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
 
         def again(*given: Any) -> Question:
@@ -147,7 +147,7 @@ def register(app: typer.Typer) -> None:
             "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
             "tornado": lambda: why.tornado_rows(query, dials=dials),
             "moves": lambda: move_rows(query, subject, again, dials),
-            "changes": lambda: why.cheapest_changes(query, target, dials=dials) if vary or dials.is_formula else [],
+            "changes": lambda: why.cheapest_changes(query, ratio, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or cost or report)
         first = FIRST | ({"changes": 4} if getattr(context.get_parameter_source("target"), "name", "") == TYPED else {})
@@ -163,14 +163,14 @@ def register(app: typer.Typer) -> None:
         if cost:
             from slipstick.experiments.explain.cheapest import cheapest_together
 
-            solved = cheapest_together(query, target, prices(cost))
+            solved = cheapest_together(query, ratio, prices(cost))
             tables["together"] = solved.rows()
         if against:
             tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
         if report:
             from slipstick.experiments.report.explain_page import write
 
-            page = write(query, answer, tables, target, report)
+            page = write(query, answer, tables, ratio, report)
         remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
         if format == "json":
             whole = [{**_head(query, answer), "notes": remarks, **tables}]
@@ -180,7 +180,7 @@ def register(app: typer.Typer) -> None:
         if format == "csv":
             emit(tables["elasticities"], format)
             return
-        titles = _titles(target)
+        titles = _titles(ratio)
         notes = [*summary.heads(query, answer), *([] if few else remarks)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
@@ -196,7 +196,7 @@ def register(app: typer.Typer) -> None:
             notes = []
         if few and "changes" in first and not tables["changes"]:
             emit_line(
-                f"no number of machine, run or sizes was found that alone brings the time to {target:g} of today's: "
+                f"no number of machine, run or sizes was found that alone brings the time to {ratio:g} of today's: "
                 "slipstick whatif --vary tries those that you name"
             )
         assumed = summary.assumptions(query, answer, verbose=verbose, reason=True)

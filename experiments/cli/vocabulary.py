@@ -101,7 +101,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "host_power": "power of the host for each device",
             "pue": "power of the building over that of its computers",
             "grid_intensity": "CO2-equivalent of the grid, grams a kWh: JSON has carbon_kg_per_h",
-            "target": "ratio to today's time that a change should reach",
+            "target": "ratio to today's time that a change should reach, or a time (10ms)",
             "objective": "Pareto front over time, energy, cost, NAME=FORMULA of columns and the machine's numbers, or "
             "NAME=FILE.py:FUNCTION of machine, workload and answer (run)",
             "error": "largest error allowed",

@@ -15,7 +15,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.sensitivity.elasticities import sensitivity
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.explain.evaluator import Evaluator
-from slipstick.experiments.explain.explanation import FARTHEST
+from slipstick.experiments.explain.explanation import FARTHEST, target_ratio
 from slipstick.experiments.question.question import Question
 from slipstick.hwmodels.machine_fields import unit_of_name
 
@@ -83,8 +83,7 @@ def cheapest_together(question: Question, target: float, cost: Mapping[str, floa
     >>> [change["quantity"] for change in answer.changes]
     ['machine.clock', 'machine.memory.HBM3.bandwidth']
     """
-    if not 0 < target < 1:
-        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
+    target_ratio(target, 1.0)
     if not cost:
         raise InputError("no prices: name at least one quantity and what twice of it costs (machine.clock=2)")
     for name, price in cost.items():

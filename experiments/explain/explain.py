@@ -109,7 +109,7 @@ def explain(
     machine: str | Machine,
     vary: Sequence[str] = (),
     *,
-    target: float = 0.8,
+    target: float | str = 0.8,
     cost: Mapping[str, float] | None = None,
     estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
@@ -131,7 +131,7 @@ def explain(
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
     target
-        Ratio to today's time that a change should reach, between 0 and 1.
+        Ratio to today's time that a change should reach, between 0 and 1, or a time ("10 ms").
     cost
         What doubling a quantity costs, in any unit: adds the cheapest change of all together.
 
@@ -151,4 +151,5 @@ def explain(
     settings = with_numbers(explain, settings, numbers, subject)
     query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
     query = explanation.of_time(query, quantity)
-    return Explanation(query, tuple(vary), target, dict(cost or {}))
+    ratio = explanation.target_ratio(target, query.answer().time)
+    return Explanation(query, tuple(vary), ratio, dict(cost or {}))

@@ -10,7 +10,9 @@ import numpy as np
 
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import format_quantity
 from slipstick.common.renamed_arguments import checked
+from slipstick.common.units import parse_quantity
 from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
@@ -268,7 +270,7 @@ def cheapest_changes(
     >>> rows[0]["quantity"], rows[0]["factor"] > 1
     ('machine.clock', True)
     """
-    check_target(target)
+    target_ratio(target, 1.0)
     dials, rows = dials or Evaluator.of(question, vary), []
     declared = {f"estimator.{name}": one for name, (_, one) in parameters(question.estimator.model).items()}
     for name in dials.today:
@@ -282,13 +284,21 @@ def cheapest_changes(
     return [row for _, row in sorted(rows, key=lambda one: one[0])]
 
 
-def check_target(target: float) -> None:
-    """Check what the time is to come down to.
+def target_ratio(target: float | str, today: float) -> float:
+    """What the time is to come down to, over today's.
 
-    Raises InputError where it is no ratio between 0 and 1.
+    `target`: a ratio, or a time as text with its unit ("10 ms").
+    `today`: seconds of today's answer.
+    Raises InputError where it is no ratio between 0 and 1, or no time below today's.
     """
-    if not 0 < target < 1:
-        raise InputError(f"target = {target!r}: want a ratio to today's time between 0 and 1")
+    try:
+        ratio, words = float(target), f"target = {target}"
+    except ValueError:
+        ratio = parse_quantity(target, "s") / today
+        words = f"target = {target} of today's {format_quantity(today, 's')}"
+    if not 0 < ratio < 1:
+        raise InputError(f"{words}: want a ratio to today's time between 0 and 1, or a time below today's (10ms)")
+    return ratio
 
 
 def _factor_to(dials: Evaluator, name: str, target: float) -> float | None:

@@ -26,7 +26,8 @@ from slipstick.experiments.scoring.rules_of_thumb import program
 from slipstick.experiments.scoring.score import progress
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
-from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import WORK
 
 Row = TypeVar("Row")
 SHOWN = 60
@@ -68,6 +69,11 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
     kept = (replace(one, fits=tuple(fit for fit in one.fits if stays(fit.machine))) for one in known.classes)
     machines = FrozenDict({name: one for name, one in known.machines.items() if stays(name)})
     return replace(known, classes=tuple(kept), machines=machines)
+
+
+def kernel(op: Op, **sizes: float) -> Workload:
+    """An operation that runs alone, without a program around it; `sizes`: of its symbols today."""
+    return Workload("kernel", (op,), (), FrozenDict(sizes), FrozenDict({WORK: "kernel"}))
 
 
 @dataclass(frozen=True)

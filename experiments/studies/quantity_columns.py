@@ -76,12 +76,16 @@ class QuantityColumns:
         return row
 
     def _ratio(self, name: str, one: Quantity, before: Quantity, change: float) -> dict[str, float]:
-        """A quantity over today's, with the band that such ratios have."""
+        """A quantity over today's, with the band that such ratios have; over one that was measured, with its own."""
         ratio = one.value / before.value if before.value else math.nan
         ends = "low_ratio", "high_ratio"
         low, high = ends if name == "time" else (f"{end.removesuffix('ratio')}{name}_ratio" for end in ends)
         if not ratio > 0 or one.band is None or before.band is None:
             return {f"{name}_ratio": ratio}
+        if self.question.estimator.measured_uncertainty(self.question.machine) and change:
+            return {f"{name}_ratio": ratio} | dict(
+                zip((low, high), np.array(self._ends(one)) / before.value, strict=True)
+            )
         law = shipped().band(self.question.vary.names, level=self.level)
         half = float(law.half(math.log(ratio), change, 0.0, _deviation(one), _deviation(before)))
         return {f"{name}_ratio": ratio, low: ratio / math.exp(half), high: ratio * math.exp(half)}

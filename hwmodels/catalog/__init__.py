@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.opener import head
@@ -110,10 +111,41 @@ def machine(name: str) -> Machine:
     match = name if name in known else _called(name, os.environ.get(OWN, ""))
     if match is None and "," in name:
         raise InputError(f"machine {name[:60]!r}: want one machine, not several")
+    if match is None and (part := MIG.fullmatch(name.strip())):
+        return _slice(machine(part[1]), int(part[2]), float(part[3]) * 1e9)
     if match is None:
         near = closest(name, aliases())
         raise InputError(f"unknown machine {name[:60]!r}{_way_on(near)} ({len(known)} known: slipstick machines list)")
     return _shipped(match)
+
+
+MIG = re.compile(r"(.+?)[ :-](?:MIG )?([1-7])g\.(\d{1,3})gb", re.IGNORECASE)
+"""A slice of a GPU by its profile: ``h100-sxm 1g.10gb``."""
+MIG_CORES, MIG_MEMORY = 7, 8
+"""Slices of the cores (whole pairs), and of memory and last cache (Multi-Instance GPU User Guide of NVIDIA's)."""
+
+
+def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
+    """An instance of so many of seven slices of the cores, and the eighths of the memory that hold its bytes.
+
+    Raises InputError where the GPU has no such slices, or less memory.
+    """
+    main = whole.memory[whole.main_memory].capacity
+    profile = f"{cores}g.{capacity / 1e9:g}gb"
+    if not whole.family.startswith(("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell")) or capacity > main:
+        raise InputError(
+            f"{whole.name!r} has no slice {profile}: want a GPU of NVIDIA's since the A100, {main / 1e9:g} GB at most"
+        )
+    share = math.ceil(MIG_MEMORY * capacity / main - 0.2) / MIG_MEMORY
+    changed: dict[str, Any] = {
+        "name": f"{whole.name}, slice {profile}",
+        "cores": 2 * cores * (whole.cores // (2 * MIG_CORES)),
+    }
+    for level, memory in whole.memory.items():
+        if memory.per == "machine":
+            rates = {"capacity": memory.capacity, "bandwidth": memory.bandwidth}
+            changed |= {f"memory.{level}.{field}": value * share for field, value in rates.items() if value}
+    return whole.using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
 
 
 EXAMPLES = ("h100-sxm", "epyc-9654", "tpu-v5e", "gaudi3")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.roofline.roofline import Roofline
-from slipstick.estimators.tpu.systolic_array import DATAFLOWS, SystolicArray, cycles, cycles_formula
+from slipstick.estimators.tpu.systolic_array import DATAFLOWS, SystolicArray, accesses, cycles, cycles_formula
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.compute import Engine
@@ -89,6 +89,16 @@ def test_input_stationary_is_weight_stationary_with_the_operands_exchanged(
 
 
 @pytest.mark.timed
+@given(m=sizes, n=sizes, k=sizes, rows=sides, columns=sides, dataflow=dataflows, buffer=st.floats(1, 1e7))
+def test_every_element_is_moved_and_none_more_often_than_by_the_array(
+    m: int, n: int, k: int, rows: int, columns: int, dataflow: str, buffer: float
+) -> None:
+    counted = accesses(m, n, k, rows, columns, dataflow, buffer)
+    for name, least in {"input": m * k, "weights": k * n, "outputs": m * n}.items():
+        assert least <= counted[f"dram.{name}"] <= counted[f"sram.{name}"]
+        assert accesses(m, n, k, rows, columns, dataflow)[f"dram.{name}"] <= counted[f"dram.{name}"]
+
+
 def test_a_million_layers_a_second() -> None:
     count = 200_000
     rng = np.random.default_rng(0)

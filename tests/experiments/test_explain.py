@@ -58,6 +58,17 @@ def test_the_smallest_change_reaches_the_target_and_less_does_not(phi: Question)
     assert row["factor"] == pytest.approx(scaled / (0.8 * serial - (serial - scaled)), rel=1e-9)
 
 
+def test_the_clock_that_gives_a_time_gives_it(phi: Question) -> None:
+    seconds = 0.75 * phi.answer().time
+    told = ss.explain("phi-cnn-small", "xeon-phi-7120p", ["machine.clock"], target=f"{seconds!r} s",
+                      estimator="phi-a", settings={"run.threads": 480})  # fmt: skip
+    (row,) = told.changes
+    faster = phi.machine.using(clock=row["needed"])
+    assert phi.estimator.estimate(phi.workload, faster, phi.run).time == pytest.approx(seconds, rel=1e-6)
+    with pytest.raises(InputError, match="a time below today's"):
+        ss.explain("phi-cnn-small", "xeon-phi-7120p", target="1 h", estimator="phi-a", settings={"run.threads": 480})
+
+
 def test_a_target_out_of_reach_says_so_and_prices_order_changes(phi: Question) -> None:
     rows = why.cheapest_changes(phi, 0.4, ["machine.clock", "run.epochs"])
     assert {row["quantity"]: row["factor"] is None for row in rows} == {"machine.clock": True, "run.epochs": False}

@@ -25,7 +25,6 @@ WITHOUT_A_BOARD = {
     "traces/chakra_resnet18_own.json.gz": "one trace, made for this project: tests read it",
     "gpu/frontier/moe.csv.gz": "experts in parts (routing, products, sums) that our law takes together",
     "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
-    "kernels/mi300a.csv": "kernels whose sizes stand in their sources alone: no reader yet",
     "gpu/aiter/experts.csv.gz": "how the tuner's tokens were routed is not stated",
     "local_llm/llama_bench.csv.gz": "llama.cpp's own benchmark: of the issue on external validity",
     "local_llm/apple_m3_max.csv": "one machine; most first tokens are of a cached prompt",
@@ -36,7 +35,6 @@ WITHOUT_A_BOARD = {
     "portability/applications.csv": "mini-apps by programming model, which no answer reads",
     "portability/devices.csv": "peaks of their devices",
     "energy/diffusion_inference.csv.gz": "image and video generation: no graph of these networks is here",
-    "whatif/clocks_and_caps.csv.gz": "one part changed: of the issue on machines that do not exist",
 }
 """Tables of the public measurements that no scoreboard scores, and why not."""
 

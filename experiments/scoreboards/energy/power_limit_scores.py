@@ -27,15 +27,19 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoring.score import Data, Scored, labelled, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
-from slipstick.hwmodels.catalog import machine_of_device
+from slipstick.hwmodels.catalog import machine, machine_of_device
+from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FILE = "energy/zeus_power_limit.csv.gz"
 RUN = ["gpu", "dataset", "network", "batch_size", "optimizer"]
-RATED = {"p100": 250.0, "v100": 250.0, "rtx6000": 260.0, "a40": 300.0, "a100": 250.0, "t4": 70.0}
-"""Rated power of the boards [W] (data sheets: Tesla P100 and V100 PCIe 250 W, Quadro RTX 6000 260 W, A40 300 W)."""
+BOARDS = {
+    "p100": "p100-pcie", "v100": "v100-pcie", "rtx6000": "quadro-rtx-6000", "a40": "a40", "a100": "a100-pcie-40gb",
+    "t4": "t4",
+}  # fmt: skip
+"""The boards that Zeus's names stand for."""
 METRICS = labelled()
 GOALS = {"time": (0.03, 0.12), "power": (0.03, 0.10)}
 
@@ -67,11 +71,17 @@ def limited_runs(frame: pd.DataFrame) -> pd.DataFrame:
     return joined
 
 
+def board_of(device: str) -> Machine | None:
+    """The board of a name of Zeus's, or of the catalogue's aliases; None where neither knows one with a rated power."""
+    named = BOARDS.get(device.lower())
+    board = machine(named) if named else machine_of_device(device)
+    return board if board is not None and board.power.cap else None
+
+
 def rated_power(device: str) -> float:
-    """Rated power of a board [W], from the table here or the catalogue's cap; not a number where neither knows it."""
-    known = RATED.get(device.lower())
-    machine = None if known else machine_of_device(device)
-    return known or (float(machine.power.cap) if machine and machine.power.cap else float("nan"))
+    """Rated power of a board [W]; not a number where none is known."""
+    board = board_of(device)
+    return float("nan") if board is None else float(board.power.cap or 0.0)
 
 
 def limit_rows(runs: pd.DataFrame) -> LawRows:

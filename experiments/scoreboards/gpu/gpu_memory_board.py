@@ -11,6 +11,8 @@ import numpy as np
 
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.gpu.kernels.memory_hierarchy import GpuMemory
+from slipstick.experiments.scoreboards.gpu.kernels_by_size import DATASET as BY_SIZE
+from slipstick.experiments.scoreboards.gpu.kernels_by_size import kernels_by_size
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine, machine_of_device
@@ -167,4 +169,6 @@ def _row(name: str, entries: list[tuple[str, float, float]], goal: float | None 
     )
 
 
-BOARD = Board("What do the levels of a GPU's memory reach that nobody measured?", {DATASET: _quantities})
+BOARD = Board(
+    "What do the levels of a GPU's memory reach that nobody measured?", {DATASET: _quantities, BY_SIZE: kernels_by_size}
+)

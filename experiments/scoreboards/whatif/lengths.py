@@ -1,4 +1,4 @@
-"""Attention over twice the length, on a GPU of a generation that no fit saw."""
+"""Attention over twice the length, on a GPU of a generation that no fit saw: as asked, and by the fit to other GPUs."""
 
 from __future__ import annotations
 
@@ -7,36 +7,54 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.base.ratio_band import RatioBand
-from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.gpu.transfer.kernel_class import times
-from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
-from slipstick.experiments.scoreboards.whatif.kernel_pairs import SAMPLE, KernelRows, attention
+from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
+from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention, one_row
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
+from slipstick.experiments.scoring.asked import Fits, unseen
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TARGETS = {"h200-sxm": ("H200 SXM5 141 GB", "H100 SXM5 80 GB"), "a100-sxm-80gb": ("A100 SXM4 80 GB",)}
-"""Machines, and those of their chip, which no fit may have seen."""
+TARGETS = {"h200-sxm": ("h100-sxm",), "a100-sxm-80gb": ()}
+"""Machines, and those of their chip; no fit may have seen them, nor others of their generation."""
 DRAWS = 50
 
 
 def longer(data: Data) -> list[Ratios]:
     """Prompts of twice the tokens, and caches of twice the tokens."""
-    classes = list(attention(data.scored or data.folder))
-    made = [doubled(kernels, name, left_out) for kernels in classes for name, left_out in TARGETS.items()]
-    return [one for one in made if one is not None]
+    classes = list(attention(data.judged_folder))
+    return [one for kernels in classes for name, alike in TARGETS.items() for one in _asked(kernels, name, alike)]
 
 
-def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: RatioBand | None = None) -> Ratios | None:
+def _asked(kernels: KernelRows, name: str, alike: tuple[str, ...]) -> list[Ratios]:
+    """Ratios of a machine's rows that have a row of twice the length, as a user puts them."""
+    prompt = "context" in kernels.name
+    both = _pairs(kernels.frame[kernels.frame["machine"] == name], prompt=prompt)
+    both = both.sample(min(ASKED, len(both)), random_state=0)
+    board = OperationBoard(kernels.frame, kernels.kind, kernels.dtype)
+    gpu = board.machine(name)
+    fits = Fits(unseen([gpu, *map(machine, alike)], []))
+    dims = ("queries", "keys") if prompt else ("keys",)
+    pairs = []
+    for at, ratio in enumerate((both["time_long"] / both["time"]).to_numpy(dtype=float)):
+        short = float(both["keys"].iloc[at])
+        work = one_row(board.rows(name, both.iloc[[at]]))
+        pairs.append(Change(work, gpu, {f"workload.{dim}": 2 * short for dim in dims}, float(ratio), fits))
+    differs = ", ".join(f"workload.{dim}" for dim in dims) + " x 2"
+    note = f"{gpu.name} and its generation are in no fit"
+    return ratios(f"{kernels.name}, twice the length, {name}", gpu.name, differs, pairs, note)
+
+
+def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: RatioBand) -> Ratios | None:
     """Ratios of a machine's rows that have a row of twice the length; None where there are none.
 
     `left_out`: names of the machines that no fit may have seen.
-    `law`: of the band; the one that ships where None.
+    `law`: of the band.
     """
     rows = kernels.frame[kernels.frame["machine"] == name]
     both = _pairs(rows, prompt="context" in kernels.name)
@@ -60,19 +78,9 @@ def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: Rati
     spread = np.std([logs(dict(zip(names, map(float, row), strict=True))) for row in drawn], axis=0, ddof=1)
     scatter = forecast.rule(label).scatter
     today, then = (np.asarray(scatter.of(times([form], forecast.belief.values(label)))) for form in (short, long))
-    known = law or shipped().band(("workload.seq_len",))
-    half = known.half(middle, 0.0, spread, then, today, scatter.common, scatter.common)
-    return Ratios(
-        f"{kernels.name}, twice the length, {name}",
-        ", ".join(left_out),
-        "workload.queries, workload.keys x 2" if "context" in kernels.name else "workload.keys x 2",
-        (both["time_long"] / both["time"]).to_numpy(float),
-        np.exp(middle),
-        half,
-        0.0,
-        {"roofline": roofline([long]) / roofline([short])},
-        f"{machine(name).name} and its chip are in no fit",
-    )
+    half = law.half(middle, 0.0, spread, then, today, scatter.common, scatter.common)
+    measured = (both["time_long"] / both["time"]).to_numpy(float)
+    return Ratios(kernels.name, ", ".join(left_out), "workload.keys x 2", measured, np.exp(middle), half, 0.0)
 
 
 def _pairs(rows: pd.DataFrame, *, prompt: bool) -> pd.DataFrame:

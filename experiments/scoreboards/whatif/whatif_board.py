@@ -1,19 +1,18 @@
 """What-ifs judged: pairs of measurements between which one or few fields changed, scored as ratios of their times.
 
-One side is measured and known, the other was in no fit: an A100 of 40 or 80 GB, H100 and H200, the two boards of the
-H100, a power limit, a cloud instance with fewer cores, loading workers, a longer sequence. Beside "no change" (the
-ratio is 1) and the data sheet's roofline: error of the ratio, its direction, whether the changed part bounds, and how
-often the 80 % band of the ratio holds. Nothing was chosen on these pairs.
-
-Whole what-ifs as users ask them: a workload on a machine whose fields become those of another machine.
+One side is measured and known, the other was in no fit: an A100 of 40 or 80 GB, H100 and H200, cards of one chip, a
+lower clock, a power limit, twice the cores, a cloud instance with fewer cores, loading workers, a longer sequence.
+Each is asked as a user asks: a question whose machine or run changes. Beside "no change" (the ratio is 1) and the data
+sheet's roofline: error of the ratio, its direction, whether the changed part bounds, and how often the 80 % band of the
+ratio holds. Nothing was chosen on these pairs.
 
 Image networks of the DLBricks authors as graphs of their layers, with their whole latency on each instance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,29 +20,24 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
-from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.gpu.gpu_step import gpu_step
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
-from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.experiments.question.precision import precision
-from slipstick.experiments.question.question import Question, question
-from slipstick.experiments.question.space import Space
 from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, KINDS, layer_frame
-from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
-from slipstick.experiments.scoreboards.energy.power_limit_scores import fitted, limited_runs
 from slipstick.experiments.scoreboards.programs.program_data import machine_of, programs, times
-from slipstick.experiments.scoreboards.whatif.kernel_pairs import KernelRows, attention, products, single_precision
+from slipstick.experiments.scoreboards.whatif.asked_changes import of_machines
+from slipstick.experiments.scoreboards.whatif.clocks_and_caps import caps, clocks, cores, limits
+from slipstick.experiments.scoreboards.whatif.kernel_pairs import (
+    KernelRows,
+    attention,
+    deepbench,
+    products,
+    single_precision,
+)
 from slipstick.experiments.scoreboards.whatif.lengths import longer
-from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
 from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios, together
-from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored, progress
+from slipstick.experiments.scoring.asked import Fits, unseen
+from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
-from slipstick.experiments.studies.sweep import task
 from slipstick.hwmodels.catalog import aliases, machine
-from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
@@ -64,74 +58,45 @@ HOSTS = (
 in the first cohort, which is bound by the host, programs on one GPU differ by 19 % between hosts."""
 
 
-@dataclass(frozen=True)
-class MovedRatio:
-    """Ratio of times, half of its 80 % band in log, largest change of a field that is read, the roofline's ratio."""
-
-    ratio: float
-    half: float
-    change: float
-    roofline: float
-
-
-def answered(query: Question, after: Machine) -> MovedRatio:
-    """What the what-if says where the machine's fields become another's."""
-    changed = changes(query.machine, after)
-    axes: FrozenDict[tuple[float, ...]] = FrozenDict({f"machine.{path}": (value,) for path, value in changed.items()})
-    work = task(replace(query, vary=Space(axes)))
-    row = work.columns(0, 1)
-    ratio = float(row["time_ratio"][0])
-    half = float(np.log(row["high_ratio"][0] / ratio)) if "high_ratio" in row else 0.0
-    change = work.fields.change({name: np.asarray(values) for name, values in axes.items()}, 1)[0]
-    plain = [
-        question(query.workload, one, "roofline").answer().time for one in (query.machine, query.machine.using(changed))
-    ]
-    return MovedRatio(ratio, half, float(change), plain[1] / plain[0])
-
-
 def cloud(data: Data) -> list[Ratios]:
     """Image networks on instances of one family with more or fewer cores (DLBricks)."""
     known = networks(data)
-    result = []
+    result: list[Ratios] = []
     for before, after in CLOUD:
-        progress(f"{before} -> {after}")
         here, there = machine(before), machine(after)
-        pairs = [
-            (one.workload, one.seconds[after] / one.seconds[before])
-            for one in known
-            if {before, after} <= {*one.seconds}
-        ]
-        result.append(_ratios(f"image networks, {before} -> {after}", here, there, pairs))
-    return [one for one in result if one is not None]
+        both = [one for one in known if {before, after} <= {*one.seconds}]
+        pairs = ((one.workload, one.seconds[after] / one.seconds[before]) for one in both)
+        result += of_machines(f"image networks, {before} -> {after}", here, there, pairs)
+    return result
 
 
 def compared_programs(data: Data) -> list[Ratios]:
     """PyTorch programs of KernelBench on two GPUs of one generation, the second one in no fit."""
     folder = data.scored or data.folder
     known = programs(folder)
-    result = []
+    result: list[Ratios] = []
     for cohort, before, after, noise in HOSTS:
         frame = times(folder, cohort)
         if frame.empty or not known:
             continue
-        progress(f"{before} -> {after}")
         eager = frame[(frame["mode"] == "eager") & frame["source"].isin(list(known))]
         both = _joined(eager, before, after)
         if both.empty:
             continue
         here, there = (machine(machine_of(str(both[name].iloc[0]))) for name in ("device", "device_after"))
-        pairs = []
+        fits = Fits(unseen([there], [here]))
         some = both.iloc[:: max(1, len(both) // PROGRAMS)]
         ratios = (some["mean_s_after"] / some["mean_s"]).to_numpy(dtype=float)
+        pairs = []
         for source, ratio in zip(some["source"].tolist(), ratios, strict=True):
             program = known[str(source)]
             if not program.unread and program.operations:
-                pairs.append((Workload("program", program.operations, program.edges), float(ratio)))
+                graph = Workload("program", program.operations, program.edges)
+                pairs.append((graph, float(ratio)))
         note = f"hosts {before} and {after}" + (", mostly bound by the host" if cohort == "v0" else "")
-        result.append(
-            _ratios(f"PyTorch programs ({cohort}), {before} -> {after}", here, there, pairs, note, there.name, noise)
-        )
-    return [one for one in result if one is not None]
+        case = f"PyTorch programs ({cohort}), {before} -> {after}"
+        result += of_machines(case, here, there, pairs, fits, note, noise)
+    return result
 
 
 def _joined(frame: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
@@ -139,64 +104,6 @@ def _joined(frame: pd.DataFrame, before: str, after: str) -> pd.DataFrame:
     return first.merge(second, on=["source", "level", "problem"], suffixes=("", "_after")).sort_values(
         ["level", "problem"]
     )
-
-
-def _ratios(
-    case: str,
-    here: Machine,
-    there: Machine,
-    pairs: Sequence[tuple[Workload, float]],
-    note: str = "",
-    left_out: str = "",
-    noise: float = ALIKE,
-) -> Ratios | None:
-    """Answers to all of the pairs (workload, measured ratio)."""
-    answers, measured = [], []
-    known = without(gpu_kernels(), left_out) if left_out else None
-    for graph, ratio in pairs:
-        try:
-            answers.append(answered(_question(graph, here, known), there))
-        except InputError:
-            continue
-        measured.append(ratio)
-    if not answers:
-        return None
-    ours, half, change, plain = (
-        np.array([getattr(one, name) for one in answers]) for name in ("ratio", "half", "change", "roofline")
-    )
-    words = f"{len(pairs) - len(answers)} refused" if len(pairs) > len(answers) else ""
-    fields = difference(here, there)
-    text = "; ".join(filter(None, (note, words)))
-    return Ratios(
-        case,
-        there.name,
-        fields,
-        np.array(measured),
-        ours,
-        half,
-        float(change.max()),
-        {"roofline": plain},
-        text,
-        noise,
-    )
-
-
-def _question(graph: Workload, here: Machine, known: DeviceCalibration | None) -> Question:
-    """As the default answers it; on a GPU with a calibration that never saw the other machine."""
-    if known is None:
-        return question(graph, here)
-    rounded = precision(graph, here, None)
-    made: Estimator = gpu_step(known, here, rounded).estimator
-    return Question(rounded, here, made)
-
-
-def without(known: DeviceCalibration, name: str) -> DeviceCalibration:
-    """A calibration across devices that never saw one of them, by whatever library."""
-    classes = tuple(
-        replace(one, fits=tuple(f for f in one.fits if not f.machine.startswith(name))) for one in known.classes
-    )
-    machines = FrozenDict({key: value for key, value in known.machines.items() if not key.startswith(name)})
-    return replace(known, classes=classes, machines=machines)
 
 
 LATENCIES = "dlbricks/end_to_end.csv"
@@ -257,47 +164,25 @@ TWINS = (
     ("a100-pcie-40gb", "a100-pcie-80gb"),
 )
 """Machines of one chip of which serving stacks and NeuSight timed the same kernels."""
+CARDS = (("vega-fe", "mi25"), ("gtx-1080-ti", "titan-xp"), ("m40", "titan-x-maxwell"))
+"""Cards of one chip (Vega 10, GP102, GM200) that DeepBench timed under the same release of their maker's libraries."""
 ALL = "all pairs, each case alike"
 NONE, FOUR = "resnet50_num_workers_0", "resnet50_num_workers_4"
 
 
 def _kernels(data: Data) -> list[Ratios]:
-    """KernelRows of an H100 and an H200, and of the A100's two memories."""
+    """Kernels of an H100 and an H200, of the A100's two memories, and of cards of one chip that DeepBench timed."""
     folder = data.scored or data.folder
-    classes: Iterable[KernelRows] = [
+    serving: Iterable[KernelRows] = [
         *products(folder, ("bfloat16", "float8", "float8_block")),
         *attention(folder),
         *single_precision(folder),
     ]
-    made = [one.pair(before, after) for one in classes for before, after in TWINS]
-    if not (known := [one for one in made if one is not None]):
+    made = [one.ratios(*pair) for one in serving for pair in TWINS]
+    made += [one.ratios(*pair) for one in deepbench(folder) for pair in CARDS]
+    if not (known := [one for each in made for one in each]):
         raise MissingError(f"no kernels of two such machines in {folder}")
     return known
-
-
-def _limits(data: Data) -> list[Ratios]:
-    """Epochs of training under a power limit, each device from the others; the run without it is known."""
-    known, tested = (limited_runs(csv_frame(path)) for path in (data.known(LIMITS), data.judged(LIMITS)))
-    result = []
-    for device in sorted(tested.gpu.unique()):
-        mine, others = tested[(tested.gpu == device) & tested.rated_w.notna()], known[known.gpu != device]
-        if mine.empty or others.empty:
-            continue
-        law = fitted(others)
-        mean, limit, rated = mine.mean_power_w_free, mine.power_limit_w, mine.rated_w
-        ours = np.asarray(law.ratios(mean, limit, rated)[0], dtype=float)
-        half = quantile(DEFAULT_LEVEL, None) * np.asarray(law.spreads(mean, limit)[0], dtype=float)
-        differs = f"machine.power.cap {rated.iloc[0]:g} W -> {limit.min():g} .. {limit.max():g} W"
-        measured = np.asarray(mine.epoch_s / mine.epoch_s_free, dtype=float)
-        half = half * np.ones(len(ours))
-        free = others[others.power_limit_w >= others.mean_power_w_free]
-        noise = float(np.std(np.log(free.epoch_s / free.epoch_s_free)))
-        case, note = (
-            f"power limit, {device}",
-            f"a direction is more than {noise:.1%}, runs that no limit touches elsewhere",
-        )
-        result.append(Ratios(case, device, differs, measured, ours, half, 0.0, {}, note, noise))
-    return result
 
 
 def _workers(data: Data) -> list[Ratios]:
@@ -351,7 +236,9 @@ def _together(data: Data) -> Iterator[Scored | ValidationRow]:
 PARTS: dict[str, Callable[[Data], list[Ratios]]] = {
     "kernels": _kernels,
     "programs": compared_programs,
-    "power limits": _limits,
+    "clocks": clocks,
+    "power limits": lambda data: [*limits(data), *caps(data)],
+    "cores": cores,
     "cloud instances": cloud,
     "loading workers": _workers,
     "lengths": longer,
