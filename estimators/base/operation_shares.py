@@ -81,8 +81,9 @@ class Parts(Sequence[OperationTime]):
 
     @cached_property
     def _records(self) -> tuple[OperationTime, ...]:
+        nothing: list[None] = [None] * len(self.names)
         columns = self.names, self.kinds, self.seconds.tolist(), self._times.tolist(), self.bound_by
-        return tuple(map(OperationTime, *columns, self._elapsed or [None] * len(self.names)))
+        return tuple(map(OperationTime, *columns, self._elapsed or nothing))
 
     @overload
     def __getitem__(self, index: int) -> OperationTime: ...
