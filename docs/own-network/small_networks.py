@@ -2,6 +2,7 @@
 import torch
 from torch import nn
 
+
 def mlp(depth, width, inputs=64):
     layers = [nn.Linear(inputs, width), nn.ReLU()]
     for _ in range(depth - 2):

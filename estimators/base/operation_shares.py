@@ -60,7 +60,7 @@ class Parts(Sequence[OperationTime]):
     ) -> None:
         self.seconds = seconds
         self.contributions = seconds * times if elapsed is None else np.array(elapsed, dtype=float)
-        self._names, self._kinds, self._times, self._elapsed, self._bounds = names, kinds, times, elapsed, bounds
+        self.names, self.kinds, self._times, self._elapsed, self._bounds = names, kinds, times, elapsed, bounds
 
     @classmethod
     def of(cls, records: Sequence[OperationTime]) -> Parts:
@@ -70,14 +70,19 @@ class Parts(Sequence[OperationTime]):
         columns = np.array([(part.time, part.times, part.contribution) for part in records]).reshape(-1, 3)
         made = cls([part.name for part in records], [part.kind for part in records], columns[:, 0], columns[:, 1])
         made.contributions, made._records = columns[:, 2], tuple(records)
+        made.bound_by = [part.bound_by for part in records]
         return made
 
     @cached_property
+    def bound_by(self) -> Sequence[str | None]:
+        """What bounds each operation, shape (operations,); None where unknown."""
+        bounds, self._bounds = self._bounds, None  # it holds the operations
+        return bounds() if bounds else [None] * len(self.names)
+
+    @cached_property
     def _records(self) -> tuple[OperationTime, ...]:
-        nothing: list[None] = [None] * len(self._names)
-        bounds = self._bounds() if self._bounds else nothing
-        columns = self._names, self._kinds, self.seconds.tolist(), self._times.tolist(), bounds
-        self._bounds = None  # it holds the operations
+        nothing: list[None] = [None] * len(self.names)
+        columns = self.names, self.kinds, self.seconds.tolist(), self._times.tolist(), self.bound_by
         return tuple(map(OperationTime, *columns, self._elapsed or nothing))
 
     @overload
@@ -91,7 +96,7 @@ class Parts(Sequence[OperationTime]):
         return iter(self._records)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.names)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._records == tuple(other)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.base.operation_shares import Parts
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import SIZE_BYTES
@@ -96,12 +97,17 @@ def type_settings(workload: Workload, machine: Machine, answer: Estimate) -> lis
     matrix = machine.engines.get("matrix")
     if matrix is None or not matrix.rated(TENSOR_FLOAT):
         return []
-    plain, types = machine.peak("vector", "float32"), {op.name: op.dtype for op in workload}
+    plain = machine.peak("vector", "float32")
+    places, firsts = workload.distinct.place.tolist(), workload.distinct.operations
+    types = {name: firsts[place].dtype for name, place in zip(workload.names, places, strict=True)}
     seconds: dict[str, float] = {}
-    for part in answer.parts:
-        if family_of(part.kind).product and part.bound_by == "compute":
-            named = types.get(part.name, "")
-            seconds[named] = seconds.get(named, 0.0) + part.contribution
+    parts = Parts.of(answer.parts)
+    products = {kind: family_of(kind).product for kind in set(parts.kinds)}
+    columns = parts.names, parts.kinds, parts.bound_by, parts.contributions.tolist()
+    for name, kind, bound_by, contribution in zip(*columns, strict=True):
+        if bound_by == "compute" and products[kind]:
+            named = types.get(name, "")
+            seconds[named] = seconds.get(named, 0.0) + contribution
     ratios = {name: machine.peak("matrix", name) / plain for name in seconds if matrix.rated(name)}
     slower = {name: seconds[name] * (ratio - 1) for name, ratio in ratios.items()}
     faster = seconds.get("float32", 0.0) * (1 - plain / machine.peak("matrix", TENSOR_FLOAT))

@@ -325,6 +325,17 @@ class Workload:
         """The same workload under another name."""
         return self if name == self.name else self._with(name=name)
 
+    def changed(self, operations: tuple[Op, ...], metadata: FrozenDict[Attribute]) -> Self:
+        """The same with others in place of the distinct operations, shape (distinct,), which stay as different.
+
+        How often each is done, and its kind, are not changed; other facts about the whole are.
+        """
+        given = {name: getattr(self, name) for name in ("name", "edges", "defaults", "uncounted", "names")}
+        times = {"_given": self._given} if self._given else {"raw_times": self.raw_times}
+        made = object.__new__(type(self))
+        made.__dict__.update(given | times, metadata=metadata, distinct=Distinct(operations, self.distinct.place))
+        return made
+
     def _with(self, **parts: Any) -> Self:
         """A copy with other parts than operations and edges."""
         made = object.__new__(type(self))

@@ -18,7 +18,7 @@ REGULAR = 1e-6
 """Burstiness below which gaps are taken to be equal."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request.
 

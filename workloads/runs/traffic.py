@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slipstick.common.errors import InputError
@@ -62,6 +62,11 @@ class Traffic:
         count = self.num_requests or min(MOST_REQUESTS, max(LEAST_REQUESTS, wanted))
         made = drawn(count, self.input_tokens, self.output_tokens, self.length_range, self.prefix_hit_rate, self.seed)
         return made if self.rate is None else arriving(made, self.rate, self.burstiness, self.seed + 1)
+
+    def shorter(self, least: int) -> Traffic:
+        """The same with a tenth of the requests, at least so many, in a loop ten for each user; recorded ones stay."""
+        count = max(least, len(self.requests) // 10, 10 * (self.users or 0))
+        return self if self.given or len(self.requests) <= count else replace(self, num_requests=count)
 
     def text(self) -> str:
         """As people say it."""

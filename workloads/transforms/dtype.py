@@ -53,7 +53,7 @@ def in_dtype(workload: Workload, dtype: str) -> Workload:
     {'flop.matrix.bfloat16': 128, 'read': 48, 'written': 64, 'launches': 1}
     """
     dtype = dtype_name(dtype)
-    once = [_rewritten(op, dtype) for op in workload.distinct.operations]
+    once = [rewritten(op, dtype) for op in workload.distinct.operations]
     places = workload.distinct.place.tolist()
     operations = tuple(
         replace(once[place], name=op.name, times=op.times)
@@ -99,7 +99,8 @@ def _narrow_note(workload: Workload) -> str:
     return f"in {stored}: both operands of {products} ({bits}), results and all else in {wide}{kept}"
 
 
-def _rewritten(op: Op, dtype: str) -> Op:
+def rewritten(op: Op, dtype: str) -> Op:
+    """One operation in another data type, by its name: see `in_dtype`."""
     body = in_dtype(op.body, dtype) if op.body else None
     if op.kind == "optimizer" or "float" not in op.dtype:
         return replace(op, body=body) if body else op

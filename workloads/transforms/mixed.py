@@ -15,7 +15,7 @@ from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import ROWS, family_of, operation, product
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.transforms.dtype import in_dtype
+from slipstick.workloads.transforms.dtype import in_dtype, rewritten
 from slipstick.workloads.transforms.fusion import CAST, less
 
 KEPT_FUNCTIONS = frozenset(
@@ -160,14 +160,12 @@ def cast_products(workload: Workload) -> Workload:
 
 def _rounded(workload: Workload, kinds: Collection[str], fact: str) -> Workload:
     """The workload with float32 operations of these kinds in TensorFloat-32."""
-    if not any(op.kind in kinds and op.dtype == "float32" for op in workload.distinct.operations):
+    chosen = [op.kind in kinds and op.dtype == "float32" for op in workload.distinct.operations]
+    if not any(chosen):
         return workload
-    operations = tuple(
-        in_dtype(Workload("one", (op,)), "tfloat32").operations[0] if op.kind in kinds and op.dtype == "float32" else op
-        for op in workload.operations
-    )
+    pairs = zip(workload.distinct.operations, chosen, strict=True)
     facts = FrozenDict({**workload.metadata, MIXED: fact})
-    return replace(workload, operations=operations, metadata=facts)
+    return workload.changed(tuple(rewritten(op, "tfloat32") if rounds else op for op, rounds in pairs), facts)
 
 
 def precision_notes(facts: Mapping[str, object]) -> tuple[str, ...]:

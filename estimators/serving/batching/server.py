@@ -16,10 +16,11 @@ from slipstick.workloads.runs.requests import Request
 
 MOST_REPLICAS, MOST_CHOICES = 2_000, 10_000_000
 """Each request is sent to the copy with fewest: ten seconds."""
-MOST_REQUESTS = 100_000
-"""Four seconds of CPU time in one simulation; an answer with its band takes four to six."""
-MOST_TOKENS = 500_000_000
-"""Read and made by all requests together: half a minute where the cache is always full, else far less."""
+MOST_REQUESTS = 1_000_000
+"""Half a minute of CPU time in one simulation; an answer with its band takes one of all and some of a tenth of them."""
+MOST_TOKENS, OF_A_REQUEST = 500_000_000, 2_000
+"""Read and made by all requests together, and for each of them where that is more: half a minute, and for a million
+requests two, where the cache is always full, else far less."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,11 @@ def simulate(
     if len(requests) > MOST_REQUESTS:
         raise InputError(f"{len(requests):,} requests: want at most {MOST_REQUESTS:,} in one simulation")
     read, made = sum(r.input_tokens for r in requests), sum(r.output_tokens for r in requests)
-    if read + made > MOST_TOKENS:
+    most = max(MOST_TOKENS, OF_A_REQUEST * len(requests))
+    if read + made > most:
         raise InputError(
             f"{len(requests):,} requests of {read:,} input + {made:,} output tokens = {read + made:,} tokens: want at "
-            f"most {MOST_TOKENS:,} in one simulation; take fewer requests"
+            f"most {most:,} in one simulation; take fewer requests"
         )
     workers = replicas + (prefill.replicas if prefill else 0)
     if workers > MOST_REPLICAS or workers * len(requests) > MOST_CHOICES:

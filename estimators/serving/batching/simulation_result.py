@@ -132,6 +132,38 @@ class SimulationResult(Answer):
         ends = {name: self.arrived + (getattr(self, name) - self.arrived) * ratio for name in ("placed", "read")}
         return replace(self, first=self.arrived + times, last=self.last + times - was, **ends)
 
+    def half(self, *, last: bool) -> SimulationResult:
+        """The first or the second half of the requests, with the steps that begin while they come."""
+        count = len(self.arrived) // 2
+        names = ("input_tokens", "output_tokens", "arrived", "placed", "read", "first", "last", "preempted", "replica")
+        ends = {name: getattr(self, name)[count:] if last else getattr(self, name)[:count] for name in names}
+        here = (self.stretches[:, 1] >= self.arrived[count]) == last
+        return replace(self, **ends, stretches=self.stretches[here])
+
+    def as_changed(self, before: SimulationResult, after: SimulationResult) -> SimulationResult:
+        """This run with times changed as those of a shorter one of the same traffic are from `before` to `after`.
+
+        Times to first, of further and of single tokens are multiplied by the ratio at their own quantile, so that every
+        quantile moves as that of the shorter run does; the times at which requests come by the ratio of the spans.
+        """
+        runs = self, before, after
+        spans = [float(one.arrived.max() - one.arrived.min()) for one in runs]
+        slower = spans[2] / spans[1] if spans[1] > 0 else 1.0
+        alike = [np.ones(len(one.arrived)) for one in runs]
+        first, further = (
+            _at_quantiles(*zip([getattr(one, name) for one in runs], alike, strict=True)) for name in ("ttft", "tpot")
+        )
+        arrived = self.arrived.min() + (self.arrived - self.arrived.min()) * slower
+        ratio = first / np.maximum(self.ttft, 1e-12)
+        ends = {name: arrived + (getattr(self, name) - self.arrived) * ratio for name in ("placed", "read")}
+        last = arrived + first + np.where(self.output_tokens > 1, further, 0.0) * (self.output_tokens - 1)
+        rows = self.stretches.copy()
+        spent, made = (rows[:, 2] - rows[:, 1]) * slower, rows[:, 4] > 0
+        spent[made] = _at_quantiles(*(one._token_times() for one in runs)) * rows[made, 3]
+        rows[:, 1] *= slower
+        rows[:, 2] = rows[:, 1] + spent
+        return replace(self, arrived=arrived, first=arrived + first, last=last, stretches=rows, **ends)
+
     def share(self, what: str) -> float:
         """Share of the run in which a replica works ("busy"), or reads prompts ("prompt")."""
         spans = self.stretches[:, 2] - self.stretches[:, 1]
@@ -148,9 +180,8 @@ class SimulationResult(Answer):
             weights = np.ones(len(values))
         if not len(values):
             return {}
-        order = np.argsort(values)
+        order, places = _ranked(values, weights)
         values, weights = values[order], weights[order]
-        places = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
         result = {"mean": float((values * weights).sum() / weights.sum())}
         return result | {f"p{100 * level:g}": float(np.interp(level, places, values)) for level in levels}
 
@@ -206,3 +237,29 @@ class SimulationResult(Answer):
             kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
             facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
             yield Event(f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts)
+
+
+def _ranked(values: FloatArray, weights: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
+    """The order of values, and the quantile of each in that order."""
+    order = np.argsort(values)
+    weights = weights[order]
+    return order, (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+
+
+def _at_quantiles(*sides: tuple[FloatArray, FloatArray]) -> FloatArray:
+    """The values of the first side, each times the ratio of the third side to the second at its own quantile.
+
+    `sides`: values, of which some may be none (nan), and their weights; three of them.
+    """
+    curves = []
+    for values, weights in sides:
+        known = np.flatnonzero(np.isfinite(values))
+        if not len(known):
+            return sides[0][0]
+        order, places = _ranked(values[known], weights[known])
+        curves.append((places, values[known[order]], known[order]))
+    (places, values, here), *others = curves
+    before, after = (np.interp(places, *side[:2]) for side in others)
+    result = np.full(len(sides[0][0]), np.nan)
+    result[here] = values * after / np.maximum(before, 1e-12)
+    return result

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from slipstick.experiments.scoring.asked import answers, kernel
 
 from slipstick.common.formatting import format_quantity
 from slipstick.common.frames import csv_frame
-from slipstick.experiments.scoring.asked import answers, kernel
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine_of_device

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from slipstick.experiments.scoring.asked import kernel
 
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.cpu.multicore_loops import MulticoreLoops
@@ -24,7 +25,6 @@ from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as 
 from slipstick.experiments.scoreboards.energy.power_limit_scores import board_of, fitted, limited_runs
 from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
 from slipstick.experiments.scoreboards.whatif.ratios import SAME_HOST, Ratios
-from slipstick.experiments.scoring.asked import kernel
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.machine import Machine

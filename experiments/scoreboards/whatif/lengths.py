@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from slipstick.experiments.scoring.asked import Fits, unseen
 
 from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.kernel_class import times
@@ -13,7 +14,6 @@ from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
 from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention, one_row
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
-from slipstick.experiments.scoring.asked import Fits, unseen
 from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 

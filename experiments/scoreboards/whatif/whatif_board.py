@@ -17,6 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from slipstick.experiments.scoring.asked import Fits, unseen
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
@@ -34,7 +35,6 @@ from slipstick.experiments.scoreboards.whatif.kernel_pairs import (
 )
 from slipstick.experiments.scoreboards.whatif.lengths import longer
 from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios, together
-from slipstick.experiments.scoring.asked import Fits, unseen
 from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import aliases, machine

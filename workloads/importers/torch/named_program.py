@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
@@ -20,17 +21,18 @@ from slipstick.workloads.importers.torch.arguments import Input, Inputs, describ
 LAYERS = ("slipstick", "hwmodels", "workloads", "estimators", "experiments")
 
 
-def build_by_name(target: str) -> tuple[Any, Inputs | None]:
+def build_by_name(target: str, *, values: bool = True) -> tuple[Any, Inputs | None]:
     """What ``MODULE:FUNCTION`` builds: a model, and its inputs where it returns ``(model, (tensor, ...))``.
 
-    Numbers among its inputs stay what they are.
+    Numbers among its inputs stay what they are. `values`: whether parameters get theirs, as where the model is run.
 
     This is your own code, and it is run; modules of the current folder are found. A name from a file is refused.
     Raises InputError where there is no such function, it fails, or it returns something else.
     """
     sys.path.insert(0, str(folder_of(target)))
     try:
-        built = import_own(target)()
+        make = import_own(target)
+        built = make() if values else _without_values(make)
     except InputError:
         raise
     except Exception as error:  # whatever the function raises is the user's to read
@@ -45,6 +47,51 @@ def build_by_name(target: str) -> tuple[Any, Inputs | None]:
     if isinstance(example, (tuple, list, Mapping)):
         model, example = without_constants(model, example)
     return model, described(example, f"{target!r}") if example is not None else None
+
+
+RANDOM_FILLS = ("uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_")
+"""What modules fill their parameters with; `xavier_normal_` calls `normal_`."""
+
+
+def _without_values(make: Callable[[], Any]) -> Any:
+    """What a function builds; parameters get no random numbers, since nothing that is recorded reads a value.
+
+    A large network is otherwise built for longer than it is recorded. Where that fails, as where a builder looks at
+    its weights, it is built once more with them.
+    """
+    if "torch" not in sys.modules:
+        return make()
+    try:
+        with _parameters_unfilled():
+            return make()
+    except Exception:  # raised again by the second call if it is not of ours
+        return make()
+
+
+@contextmanager
+def _parameters_unfilled() -> Iterator[None]:
+    """Parameters are neither filled with random numbers nor copied with their values."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Unfilled(TorchFunctionMode):  # type: ignore[misc]  # untyped where torch is not installed
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if args and isinstance(args[0], torch.nn.Parameter) and getattr(func, "__name__", "") in RANDOM_FILLS:
+                return args[0]
+            return func(*args, **(kwargs or {}))
+
+    def copied(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(torch.empty_like(self.data), self.requires_grad)
+        return memo[id(self)]
+
+    before = torch.nn.Parameter.__deepcopy__
+    torch.nn.Parameter.__deepcopy__ = copied
+    try:
+        with Unfilled():
+            yield
+    finally:
+        torch.nn.Parameter.__deepcopy__ = before
 
 
 def folder_of(target: str) -> Path:
@@ -131,16 +178,17 @@ def model_and_inputs(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inpu
 
     Raises InputError where neither says what the inputs are.
     """
-    model, inputs, _ = sized_model(target, shapes)
+    model, inputs, _ = sized_model(target, shapes, values=True)
     return model, inputs
 
 
-def sized_model(target: str, shapes: Sequence[str] = ()) -> tuple[Any, Inputs, dict[str, int]]:
+def sized_model(target: str, shapes: Sequence[str] = (), *, values: bool = False) -> tuple[Any, Inputs, dict[str, int]]:
     """The same, and the sizes that the inputs which the function returns have where the text has names.
 
+    `values`: see `build_by_name`; what is recorded needs none.
     Raises InputError as `model_and_inputs`.
     """
-    model, inputs = build_by_name(target)
+    model, inputs = build_by_name(target, values=values)
     if shapes:
         given = inputs_from_text(shapes)
         return model, given, _sizes(inputs, given)
