@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from slipstick.experiments.scoring.asked import answers, kernel
 
 from slipstick.common.formatting import format_quantity
 from slipstick.common.frames import csv_frame
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.unseen_answers import answers, kernel
 from slipstick.hwmodels.catalog import machine_of_device
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
@@ -58,7 +59,7 @@ def kernels_by_size(data: Data) -> Iterator[Scored | ValidationRow]:
             mean,
             ours.seconds,
             LOGARITHMIC,
-            baselines={"data sheet": ours.roofline, "the middle size's time": np.full(len(mean), np.median(mean))},
+            baselines={RULE: ours.rule, "the middle size's time": np.full(len(mean), np.median(mean))},
             low=ours.low,
             high=ours.high,
             noise=[metric(least, mean) for metric in LOGARITHMIC],

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from slipstick.experiments.scoring.asked import kernel
 
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.cpu.multicore_loops import MulticoreLoops
@@ -26,6 +25,7 @@ from slipstick.experiments.scoreboards.energy.power_limit_scores import board_of
 from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratios
 from slipstick.experiments.scoreboards.whatif.ratios import SAME_HOST, Ratios
 from slipstick.experiments.scoring.score import Data
+from slipstick.experiments.scoring.unseen_answers import kernel
 from slipstick.hwmodels.catalog import machine, machine_of_device
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import operation

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from slipstick.experiments.scoring.asked import Fits, kernel, unseen
 
 from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, fit_machine, priors_of
@@ -19,6 +18,7 @@ from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.whatif.asked_changes import of_machines
 from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
+from slipstick.experiments.scoring.unseen_answers import Fits, kernel, unseen
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Workload

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from slipstick.experiments.scoring.asked import Fits, unseen
 
 from slipstick.estimators.base.ratio_band import RatioBand
 from slipstick.estimators.gpu.transfer.kernel_class import times
@@ -15,6 +14,7 @@ from slipstick.experiments.scoreboards.whatif.asked_changes import Change, ratio
 from slipstick.experiments.scoreboards.whatif.kernel_pairs import ASKED, SAMPLE, KernelRows, attention, one_row
 from slipstick.experiments.scoreboards.whatif.ratios import Ratios
 from slipstick.experiments.scoring.score import Data
+from slipstick.experiments.scoring.unseen_answers import Fits, unseen
 from slipstick.hwmodels.catalog import machine
 
 if TYPE_CHECKING:

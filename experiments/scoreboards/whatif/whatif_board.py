@@ -17,7 +17,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from slipstick.experiments.scoring.asked import Fits, unseen
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
@@ -37,6 +36,7 @@ from slipstick.experiments.scoreboards.whatif.lengths import longer
 from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios, together
 from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.unseen_answers import Fits, unseen
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation
