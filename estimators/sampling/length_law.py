@@ -1,8 +1,8 @@
 """What a training step takes by its length, read off a log: lines, a new one where a library changes its kernels.
 
-What does not grow with the length (dispatch, launches, the optimizer) is kept apart from what does, so that a log of one
-machine says how its steps would change on another: the first part hangs on the host's clock alone, the second on what
-the machine computes and moves.
+What does not grow with the length (dispatch, launches, the optimizer) is kept apart from what does, so that a log of
+one machine says how its steps would change on another: the first part hangs on the host's clock, the second on
+what the machine computes and moves.
 """
 
 from __future__ import annotations

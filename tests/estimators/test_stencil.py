@@ -135,7 +135,7 @@ def test_neighbours_stay_in_registers() -> None:
 
 
 def test_arrays_that_fill_a_cache_to_its_last_byte_stay_in_it() -> None:
-    """Two arrays of 256 x 256 doubles in 1 MiB, as a sum of accesses of at most the capacity does; a row more misses."""
+    """Two arrays of 256 x 256 doubles in 1 MiB: at most the capacity; a row more misses."""
     kernel, capacity = kernel_named("2d-5pt"), float(2**20)
     assert cache_traffic(kernel, (256, 256), capacity) == LineTraffic(0, 0)
     assert cache_traffic(kernel, (257, 256), capacity) == LineTraffic(2, 1)
