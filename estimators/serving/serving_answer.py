@@ -190,6 +190,8 @@ class Serving(Answer):
         What of the machine the question sets; what of it the answer did not read.
     facility
         Hosts and the building around the devices.
+    edges_of
+        Requests of the runs that gave the edges of the band; 0: all of them.
     """
 
     deployment: Deployment
@@ -202,6 +204,7 @@ class Serving(Answer):
     given: tuple[Condition, ...] = ()
     not_used: tuple[NotUsed, ...] = ()
     facility: Facility = Facility()
+    edges_of: int = 0
 
     @property
     def meter(self) -> float | None:
@@ -369,7 +372,13 @@ class Serving(Answer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What was taken for granted."""
-        return (*conditions_lines(self.conditions), "assuming: " + "; ".join(self.deployment.assumptions()))
+        return (*conditions_lines(self.conditions), "assuming: " + "; ".join(self.assumptions))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Those of the deployment, and of how many requests the edges of the band were simulated where not of all."""
+        few = f"edges of the band as {self.edges_of:,} of the requests have them, quantile by quantile"
+        return (*self.deployment.assumptions(), *([few] if self.edges_of else []))
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -386,7 +395,7 @@ class Serving(Answer):
         """The figures of the whole, what bounds it, and all measures."""
         more = {
             **sure_row(within_near(*self.rate_band)),
-            "assumptions": list(self.deployment.assumptions()),
+            "assumptions": list(self.assumptions),
             "traffic": self.traffic.text(),
             "bounds": self.bounds,
             "measures": self.rows(),
@@ -422,7 +431,8 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
         least = least_first(held, traffic)
         three = [one.with_first(math.exp(median), math.exp(mean), least) for one in three]
     served, fast, slow = three
-    return Serving(held, traffic, FrozenDict(dict(limits or {})), served, fast, slow, deployment.machine.clock)
+    kept, sampled = FrozenDict(dict(limits or {})), 0 if few is traffic else len(few.requests)
+    return Serving(held, traffic, kept, served, fast, slow, deployment.machine.clock, edges_of=sampled)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def test_edges_of_a_shorter_run_are_those_of_all(load: dict[str, float], monkeyp
     few = served(load)
     monkeypatch.setattr(serving_answer, "SAMPLED", COUNT)
     every = served(load)
+    assert any("as 5,000 of the requests have them" in text for text in few.assumptions)
+    assert not any("of the requests have them" in text for text in every.assumptions)
     assert few.fast.arrived.shape == every.fast.arrived.shape == (COUNT,)
     for measure in MEASURES:
         for quantile in QUANTILES:
