@@ -70,7 +70,7 @@ class MeasuredRate:
     def text(self) -> str:
         """The run in words."""
         read = f", a prompt of {self.prompt[0]:,} at {count_shown(self.prompt[1])}" if self.prompt else ""
-        return f"{self.model.name} {self.stored} at {self.rate:g} tokens/s{read}"
+        return f"{self.model.name} {self.stored} at {self.rate:.4g} tokens/s{read}"
 
 
 @dataclass(frozen=True, repr=False)

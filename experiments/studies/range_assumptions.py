@@ -12,6 +12,8 @@ MOST_AXES = 6
 """Axes whose ends are looked at: each end is an estimate, and where it has something to say its neighbours are."""
 MOST_NEIGHBOURS = 16
 """Of an end: values inwards of which it is looked up whether the same holds."""
+SO_MANY = "that many"
+"""What stands for a point's own value in a line of several points."""
 NUMBERS = re.compile(r"[\d.,]+")
 
 
@@ -26,11 +28,11 @@ def remarks_at_ends(question: Question) -> list[str]:
             )
         except InputError:  # the table says it of each point that cannot be
             return {}
-        lines = {NUMBERS.sub("", text): text for text in there.assumptions}
         return {
-            words: text
-            for words, text in lines.items()
-            if words not in today and not text.startswith((EXCESS, HELD))  # the table says it of all its points
+            text.replace(f"{value:g}", SO_MANY): text
+            for text in there.assumptions
+            if NUMBERS.sub("", text) not in today
+            and not text.startswith((EXCESS, HELD))  # the table says it of all its points
         }
 
     lines = []
@@ -46,5 +48,5 @@ def remarks_at_ends(question: Question) -> list[str]:
                     reach[words].append(value)
             for words, text in alike.items():
                 shown = ", ".join(f"{value:g}" for value in sorted(reach[words]))
-                lines.append(f"at {name} = {shown}: {text}")
+                lines.append(f"at {name} = {shown}: {text if len(reach[words]) == 1 else words}")
     return lines

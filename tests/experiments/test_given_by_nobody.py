@@ -41,4 +41,4 @@ def test_every_oversubscribed_point_is_named(capsys: Captured) -> None:
     words = ["whatif", "phi-cnn-small", "--on", "xeon-phi-7120p", "--estimator", "threads-counted"]
     assert run([*words, "--vary", "run.threads=60,240,480,960,1920"]) == 0
     (line,) = (one for one in capsys.readouterr().out.splitlines() if "oversubscribe" in one)
-    assert line.startswith("at run.threads = 480, 960, 1920: ")
+    assert line.startswith("at run.threads = 480, 960, 1920: that many threads oversubscribe 244")
