@@ -27,7 +27,7 @@ WITHOUT_A_BOARD = {
     "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
     "kernels/mi300a.csv": "kernels whose sizes stand in their sources alone: no reader yet",
     "gpu/aiter": "tuned products on Instinct: of the issue on external validity",
-    "local_llm/llama_bench.csv.gz": "llama.cpp's own benchmark: of the issue on external validity",
+    "local_llm/llama_bench.csv.gz": "prompts scored by local-llm; clones of its publishers are no set yet",
     "local_llm/apple_m3_max.csv": "eleven engines on one machine: of the issue on external validity",
     "memory": "peak memory and single streams: of the issue on external validity",
     "training_at_scale/community.csv": "other people's trainers: of the issue on external validity",
