@@ -32,8 +32,8 @@ UNKNOWN = "not given"
 """The release of a program that is meant where none is given: one that was not measured."""
 PROMPT_BATCH, TILE = 512.0, 128.0
 """Tokens of a prompt that pass the layers together (llama.cpp's `--ubatch-size`), and that share an unpacked weight."""
-LANE_FLOP, MOVED = 256.0, 160e3
-"""Flop a cycle of a core's 128 lanes; bytes that a token's activations move in a layer (forty of 4,096 numbers)."""
+LANE_FLOP = 256.0
+"""Flop a cycle of a core's 128 lanes."""
 CACHE = f"a token reads the cache of its context, beyond {SHORT_CONTEXT:,.0f} tokens at the rate of weights"
 """What an answer takes for granted: no run of the fit has a longer context."""
 
@@ -58,7 +58,6 @@ class LocalParameters:
     prompt_reading: Annotated[float, Parameter("1", "time over bytes / bandwidth of weights, a batch", 0.1, 100.0)] = (
         1.3
     )
-    prompt_moving: Annotated[float, Parameter("1", "time of activations over bytes / bandwidth", 0.01, 100.0)] = 1.5
     prompt_layer: Annotated[float, Parameter("s", "of a layer and batch of a prompt, at 1.9 GHz", 1e-7, 1e-1)] = 1e-4
     generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
     prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
@@ -79,8 +78,8 @@ class LocalParameters:
         """Seconds of one token of a prompt; never below the peak of the matrix engines."""
         made = self.prompt_matrix * work.products + self.prompt_cores * work.lanes
         made = made + self.prompt_unpacking * work.unpacked + self.prompt_scores * work.scores
-        made = made + self.prompt_reading * work.read + self.prompt_moving * work.moved
-        return largest(self.prompting * (made + self.prompt_layer * work.layers), work.products)
+        made = made + self.prompt_reading * work.read + self.prompt_layer * work.layers
+        return largest(self.prompting * made, work.products)
 
 
 _WIDTHS = {"backend": 0.3, "program": 0.2, "release": 0.15, "stored": 0.2, "generation": 0.15, "chip": 0.15}
@@ -91,7 +90,7 @@ VARY = {
     "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
     "token": ("backend", "program"), "prompt_matrix": ("backend",), "prompt_cores": ("backend",),
     "prompt_unpacking": ("backend", "stored"), "prompt_scores": ("backend",), "prompt_reading": (),
-    "prompt_moving": ("backend",), "prompt_layer": ("backend", "program"),
+    "prompt_layer": ("backend", "program"),
     "generating": ("program", "release", "generation", "chip"),
     "prompting": ("program", "release", "stored", "generation", "chip"),
 }  # fmt: skip
@@ -254,8 +253,7 @@ class PromptWork:
     `products`, `scores`: flop of weights and of attention over the peak of matrix engines. `lanes`: flop of weights
     over 256 a cycle and core, which 128 lanes of multiply-adds do. `unpacked`: bytes of weights over 256 a cycle and
     core, once for each 128 tokens, of experts once a batch. `read`: bytes of weights over the bandwidth, once a batch.
-    `moved`: 160 kB of activations a layer over the bandwidth. `layers`: those of a batch, a token's share, at
-    `STEP_CLOCK`.
+    `layers`: those of a batch, a token's share, at `STEP_CLOCK`.
     """
 
     products: _Numbers
@@ -263,7 +261,6 @@ class PromptWork:
     unpacked: _Numbers
     scores: _Numbers
     read: _Numbers
-    moved: _Numbers
     layers: _Numbers
 
     @classmethod
@@ -277,7 +274,7 @@ class PromptWork:
         """
         made = Batch(prompt=tokens, chunk=tokens, past=depth, finished=1.0)
         amounts = Shares(model, Layout(), kind).amounts(made)
-        return cls.of_amounts(amounts, model.layers, machine, kind.name, batch).on(share)
+        return cls.of_amounts(amounts, model.layers, machine, kind.name, batch).sharing(share)
 
     @classmethod
     def of_amounts(
@@ -305,11 +302,11 @@ class PromptWork:
         return cls(
             flop / matrix, flop / (LANE_FLOP * cycles), unpacked / (LANE_FLOP * cycles),
             amounts.score_flop / amounts.tokens / matrix,
-            (amounts.weight_bytes + amounts.expert_bytes) * batched / bandwidth, MOVED * layers / bandwidth,
+            (amounts.weight_bytes + amounts.expert_bytes) * batched / bandwidth,
             layers * pace * batched,
         )  # fmt: skip
 
-    def on(self, share: float) -> PromptWork:
+    def sharing(self, share: float) -> PromptWork:
         """The same where a share of the cores computes."""
         slowed = {name: getattr(self, name) / share for name in ("products", "lanes", "unpacked", "scores")}
         return replace(self, **slowed)

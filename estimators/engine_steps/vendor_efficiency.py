@@ -18,6 +18,9 @@ AMD under ROCm, on MI300X (``python -m slipstick.experiments.scoreboards.serving
 Generations of NVIDIA (``python -m slipstick.experiments.scoreboards.serving.generation_libraries``): the same
 calls under SGLang 0.5.10 on A100, L40S and four Blackwell boards, over those on H100 and H200. Products of FP8 in
 blocks are left out of the fixed times, since the law has a parameter of its own for what blocks add.
+
+A GB10's memory controller: a pure read reaches .85 of what its LPDDR5X states, where those of HBM reach .89 of theirs.
+Other machines with LPDDR reach .40 to .71, so that it is no ratio of the memory's kind.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ MAKERS = {
     "amd": VendorEfficiency(reading=1.2, fixed=2.0),
     "nvidia-ampere": VendorEfficiency(computing=0.85, fixed=1.4),
     "nvidia-ada": VendorEfficiency(computing=1.2, fixed=0.95),
+    "nvidia-blackwell-gb10": VendorEfficiency(reading=0.89 / 0.85, computing=1.05, fixed=0.9),
     "nvidia-blackwell": VendorEfficiency(computing=1.05, fixed=0.9),
 }
 

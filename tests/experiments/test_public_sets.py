@@ -26,7 +26,7 @@ WITHOUT_A_BOARD = {
     "gpu/frontier/moe.csv.gz": "experts in parts (routing, products, sums) that our law takes together",
     "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
     "gpu/aiter/experts.csv.gz": "how the tuner's tokens were routed is not stated",
-    "local_llm/llama_bench.csv.gz": "llama.cpp's own benchmark: of the issue on external validity",
+    "local_llm/llama_bench.csv.gz": "prompts scored by local-llm; clones of its publishers are no set yet",
     "local_llm/apple_m3_max.csv": "one machine; most first tokens are of a cached prompt",
     "memory/qwen_single_stream.csv": "Transformers, bound by its host, and engines older than any that was fitted",
     "memory/liger_kernels.csv.gz": "losses and norms fused by a kernel library: kinds that no graph here has",

@@ -163,7 +163,7 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
 
 def held_group(row: LocalRow, held: str) -> str:
     """The group of a row that is left out together."""
-    level = HELD_OUT.get(held) or OF_PROMPTS[held]
+    level = HELD_OUT.get(held) or OF_PROMPTS.get(held, "chip")
     return {"model": row.model, "published": row.source}.get(level) or row.groups[level]
 
 

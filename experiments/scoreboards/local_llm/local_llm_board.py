@@ -17,7 +17,15 @@ from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS, P
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.local_llm.bench_scores import bench_scores
-from slipstick.experiments.scoreboards.local_llm.local_fits import HELD_OUT, LeftOut, fitted_to, law_rows, outer
+from slipstick.experiments.scoreboards.local_llm.local_fits import (
+    HELD_OUT,
+    OF_PROMPTS,
+    LeftOut,
+    fitted_to,
+    held_group,
+    law_rows,
+    outer,
+)
 from slipstick.experiments.scoreboards.local_llm.local_rows import (
     FILE,
     FILES,
@@ -40,7 +48,7 @@ ENOUGH = 20
 def _localscore(data: Data) -> Iterator[Scored]:
     """One user's generation and prompts."""
     public, targets, note = _read(data)
-    for held in HELD_OUT:
+    for held in (*HELD_OUT, *OF_PROMPTS):
         for met in outer(public, held):
             yield _scored(held, met, public, note)
     yield from _anchored(timed(targets, GENERATING), public)
@@ -78,7 +86,10 @@ def _least(row: LocalRow, phase: str) -> float:
 
 
 def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> Scored:
-    """A phase; the baseline is bytes over bandwidth, or flop over peak, with one efficiency a backend."""
+    """A phase; the baseline is bytes over bandwidth, or flop over peak, with one efficiency a backend.
+
+    Of prompts half of the peak is another.
+    """
     name, goals = KINDS[met.phase]
     others = [row for row in public if math.isfinite(row.seconds(met.phase))]
     base = []
@@ -92,7 +103,7 @@ def _scored(held: str, met: LeftOut, public: Sequence[LocalRow], note: str) -> S
         {"one efficiency": np.array(base), RULE: bound / SHARES[met.phase]},
         enough=ENOUGH, noise=NOISE, half=met.half,
         reason=f"{note}; {len({row.chip for row in met.rows})} chips left out",
-        groups=held if held == "newest unseen" else [row.groups[HELD_OUT.get(held, "chip")] for row in met.rows],
+        groups=held if held == "newest unseen" else [held_group(row, held) for row in met.rows],
         inputs=[
             {"accelerator": row.accelerator, "backend": row.backend, "weights": row.stored, "model": row.model}
             for row in met.rows

@@ -177,7 +177,7 @@ class LocalRow:
     """One measured run that can be evaluated; a phase that was not timed is not a number.
 
     `token` and `prompt` are seconds of a new token and of a prompt's; `release` says which runs were made alike,
-    `source` who published them, `on` under which backend where it is not that of the chip's maker.
+    `source` who published them, `under` which backend where it is not that of the chip's maker.
     """
 
     accelerator: str
@@ -192,12 +192,12 @@ class LocalRow:
     token: float
     prompt: float
     source: str
-    on: str = ""
+    under: str = ""
 
     @property
     def backend(self) -> str:
         """Of llama.cpp; llamafile brings kernels of its own to AMD's GPUs, which use no matrix instructions."""
-        backend = self.on or backend_of(self.family)
+        backend = self.under or backend_of(self.family)
         return OWN_KERNELS if (self.program, backend) == (SCORED[0], "rocm") else backend
 
     @property
@@ -406,7 +406,7 @@ def _rate(key: Sequence[str], seconds: float) -> LocalRow | None:
         return None
     phases = (math.nan, seconds)
     row = _on(chip, device, (LLAMA_CPP, release), *known, phases, source, (tokens,), batch=batch, depth=depth)
-    return replace(row, on=BACKENDS[backend])
+    return replace(row, under=BACKENDS[backend])
 
 
 def _known_model(name: str, stored: str) -> tuple[LanguageModel, str] | None:
