@@ -21,24 +21,23 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.gpu.gpu_step import gpu_step
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
-from slipstick.experiments.question.defaults import gpu_kernels
-from slipstick.experiments.question.precision import precision
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.experiments.scoreboards.dlbricks.layer_tables import CONVOLUTION, FILE, KINDS, layer_frame
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE as LIMITS
 from slipstick.experiments.scoreboards.energy.power_limit_scores import fitted, limited_runs
-from slipstick.experiments.scoreboards.programs.program_data import machine_of, programs, times
+from slipstick.experiments.scoreboards.programs.program_data import machine_of, programs, runs_of, times
+from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
+from slipstick.experiments.scoreboards.programs.vision_rows import FILE as NETWORKS
+from slipstick.experiments.scoreboards.programs.vision_rows import read_rows
 from slipstick.experiments.scoreboards.whatif.kernel_pairs import KernelRows, attention, products, single_precision
 from slipstick.experiments.scoreboards.whatif.lengths import longer
 from slipstick.experiments.scoreboards.whatif.machine_pairs import changes, difference
 from slipstick.experiments.scoreboards.whatif.ratios import ALIKE, Ratios, together
+from slipstick.experiments.scoring.asked import Fits, unseen
 from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Score, Scored, progress
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.experiments.studies.sweep import task
@@ -108,7 +107,8 @@ def cloud(data: Data) -> list[Ratios]:
 def compared_programs(data: Data) -> list[Ratios]:
     """PyTorch programs of KernelBench on two GPUs of one generation, the second one in no fit."""
     folder = data.scored or data.folder
-    known = programs(folder)
+    known, timed = programs(folder) | programs(data.folder), runs_of(data.folder)
+    image_networks = some_networks(read_rows(data.known(NETWORKS)))
     result = []
     for cohort, before, after, noise in HOSTS:
         frame = times(folder, cohort)
@@ -119,17 +119,21 @@ def compared_programs(data: Data) -> list[Ratios]:
         both = _joined(eager, before, after)
         if both.empty:
             continue
-        here, there = (machine(machine_of(str(both[name].iloc[0]))) for name in ("device", "device_after"))
+        named = [machine_of(str(both[name].iloc[0])) for name in ("device", "device_after")]
+        here, there = map(machine, named)
         pairs = []
         some = both.iloc[:: max(1, len(both) // PROGRAMS)]
         ratios = (some["mean_s_after"] / some["mean_s"]).to_numpy(dtype=float)
         for source, ratio in zip(some["source"].tolist(), ratios, strict=True):
             program = known[str(source)]
             if not program.unread and program.operations:
-                pairs.append((Workload("program", program.operations, program.edges), float(ratio)))
+                pairs.append((program.workload, float(ratio)))
         note = f"hosts {before} and {after}" + (", mostly bound by the host" if cohort == "v0" else "")
+        seen = [run for run in timed if run.source in known and run.machine not in ("", named[1])]
+        fitted_programs = ProgramTimes(seen, known, image_networks).fit()
+        fits = Fits(replace(unseen([there], [here]), programs=Same(fitted_programs)))
         result.append(
-            _ratios(f"PyTorch programs ({cohort}), {before} -> {after}", here, there, pairs, note, there.name, noise)
+            _ratios(f"PyTorch programs ({cohort}), {before} -> {after}", here, there, pairs, note, fits, noise)
         )
     return [one for one in result if one is not None]
 
@@ -147,15 +151,14 @@ def _ratios(
     there: Machine,
     pairs: Sequence[tuple[Workload, float]],
     note: str = "",
-    left_out: str = "",
+    fits: Fits | None = None,
     noise: float = ALIKE,
 ) -> Ratios | None:
-    """Answers to all of the pairs (workload, measured ratio)."""
+    """Answers to all of the pairs (workload, measured ratio); `fits` answer in place of what ships."""
     answers, measured = [], []
-    known = without(gpu_kernels(), left_out) if left_out else None
     for graph, ratio in pairs:
         try:
-            answers.append(answered(_question(graph, here, known), there))
+            answers.append(answered(question(graph, here, calibration=fits), there))
         except InputError:
             continue
         measured.append(ratio)
@@ -179,24 +182,6 @@ def _ratios(
         text,
         noise,
     )
-
-
-def _question(graph: Workload, here: Machine, known: DeviceCalibration | None) -> Question:
-    """As the default answers it; on a GPU with a calibration that never saw the other machine."""
-    if known is None:
-        return question(graph, here)
-    rounded = precision(graph, here, None)
-    made: Estimator = gpu_step(known, here, rounded).estimator
-    return Question(rounded, here, made)
-
-
-def without(known: DeviceCalibration, name: str) -> DeviceCalibration:
-    """A calibration across devices that never saw one of them, by whatever library."""
-    classes = tuple(
-        replace(one, fits=tuple(f for f in one.fits if not f.machine.startswith(name))) for one in known.classes
-    )
-    machines = FrozenDict({key: value for key, value in known.machines.items() if not key.startswith(name)})
-    return replace(known, classes=classes, machines=machines)
 
 
 LATENCIES = "dlbricks/end_to_end.csv"
