@@ -102,8 +102,8 @@ def refit() -> FittedFile:
     every_class, beside = whole.rows_beside()
     law, rows = law_rows(timed(runs, known, every_class, EAGER), every_class, beside)
     of_programs, every = np.array([one == COHORT for one in rows.source]), np.ones(len(rows), dtype=bool)
-    on = {run.host: machine(run.machine) for run in runs}
-    there = [on.get(host) or machine(catalogued(host)) for host in rows.groups[HOST]]
+    hosts = {run.host: machine(run.machine) for run in runs}
+    there = [hosts.get(host) or machine(catalogued(host)) for host in rows.groups[HOST]]
     scores, errors = [], dict[str, list[float]]()
     for held, kind, key, chosen, at_most, fact in (
         ("program unseen", IN_FLOAT32, rows.cluster, of_programs, FOLDS, ""),
