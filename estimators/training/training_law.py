@@ -210,8 +210,8 @@ class TrainingFit:
         candidates = self.candidates(groups)
         other = f"another of {groups['vendor']}"
         unseen = {**groups, SOURCE: other, "software": other}
-        asked = candidates if "software" in without else (*candidates, unseen)
-        half = max(float(self.half_width(columns, [one], without)[0]) for one in asked)
+        rows = candidates if "software" in without else (*candidates, unseen)
+        half = max(float(self.half_width(columns, [one], without)[0]) for one in rows)
         return half, {one["software"]: float(self.seconds(columns, [one])[0]) for one in candidates}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
