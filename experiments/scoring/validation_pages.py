@@ -225,9 +225,9 @@ def ruled(runs: Mapping[str, Saved]) -> str:
     """On which boards the rule of thumb errs less at the median than ours does, and in how many of their cases."""
     made = []
     for name, run in runs.items():
-        asked = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
-        lost = [row for row in asked if row.baselines[RULE] < (row.ours or 0.0)]
-        made += [f"{name} ({len(lost)} of {len(asked)} cases)"] if lost else []
+        cases = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
+        lost = [row for row in cases if row.baselines[RULE] < (row.ours or 0.0)]
+        made += [f"{name} ({len(lost)} of {len(cases)} cases)"] if lost else []
     return ", ".join(made)
 
 
