@@ -42,8 +42,9 @@ VARY = {
 }
 USUAL = 0.7
 """Log standard deviation that is expected of a term about its start."""
-SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4, "factor": 0.0}
-"""Terms that physics knows better: shares of a peak, and how often activations cross memory."""
+SURER = {"bf16": 0.2, "fp8": 0.25, "fp4": 0.3, "attention": 0.35, "passes": 0.4, "factor": 0.3}
+"""Terms that physics knows better: shares of a peak, and how often activations cross memory; the factor as widely as a
+vendor's, so that what one vendor's machines show is half of it expected of another's."""
 RELEASED = {"megatron": "megatron-bridge"}
 """Whose releases a stack's plans follow."""
 UNNAMED = ""
@@ -210,8 +211,8 @@ class TrainingFit:
         candidates = self.candidates(groups)
         other = f"another of {groups['vendor']}"
         unseen = {**groups, SOURCE: other, "software": other}
-        asked = candidates if "software" in without else (*candidates, unseen)
-        half = max(float(self.half_width(columns, [one], without)[0]) for one in asked)
+        rows = candidates if "software" in without else (*candidates, unseen)
+        half = max(float(self.half_width(columns, [one], without)[0]) for one in rows)
         return half, {one["software"]: float(self.seconds(columns, [one])[0]) for one in candidates}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:

@@ -52,15 +52,14 @@ FOOT = """
 Bold: the goal is missed. Errors are of times. The band should hold 80 % of the measurements (90 % for the TPU); a share
 far above says that it is too wide, one below that it promises too much. Errors of a logarithm are given times 100.
 
-The best simple method is nearer than ours in: {worse}. It is the best of several, chosen with hindsight.
-A rule of thumb (70 % of the bandwidth, 50 % of the peak, 45 % in training) is nearer at the median in: {ruled}.
+The best simple method, chosen with hindsight, is nearer than ours in: {worse}. A rule of thumb (70 % of the bandwidth,
+50 % of the peak, 45 % in training) is nearer at the median in: {ruled}.
 
 ## All scoreboards together
 
 {together}
 
-Of the rows saved here; what chance does is judged by drawing again what was left out in turn
-(`python -m tools.baselines` names the families, and with `--bands` the classes with the width that would have done).
+Of the rows saved here; chance draws again what was left out (`python -m tools.baselines`; `--bands` for classes).
 
 ## The {boards} scoreboards
 
@@ -225,9 +224,9 @@ def ruled(runs: Mapping[str, Saved]) -> str:
     """On which boards the rule of thumb errs less at the median than ours does, and in how many of their cases."""
     made = []
     for name, run in runs.items():
-        asked = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
-        lost = [row for row in asked if row.baselines[RULE] < (row.ours or 0.0)]
-        made += [f"{name} ({len(lost)} of {len(asked)} cases)"] if lost else []
+        cases = [row for row in run.rows if RULE in row.baselines and "median" in row.metric and row.n > 1]
+        lost = [row for row in cases if row.baselines[RULE] < (row.ours or 0.0)]
+        made += [f"{name} ({len(lost)} of {len(cases)} cases)"] if lost else []
     return ", ".join(made)
 
 
