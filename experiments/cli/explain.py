@@ -123,8 +123,8 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
-        own = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())])
-        subject = with_attention(own or workload, attention)
+        program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())])
+        subject = with_attention(program or workload, attention)
         settings = named_settings(subject, set, number)
         fitted = None
         if calibration or measured:

@@ -115,8 +115,8 @@ def register(app: typer.Typer) -> None:
             front = frame.nsmallest(rows, "time_ratio")
             note = f"the {len(front)} fastest of {len(frame)} points (--objective, twice or more: the Pareto front)"
         if format != "table":
-            said = depends_on(given, unused)
-            emit(frame_rows(front, made.notes), format, remarks=_unknown(made), depends=said)
+            known = depends_on(given, unused)
+            emit(frame_rows(front, made.notes), format, remarks=_unknown(made), depends=known)
             return
         for text in dict.fromkeys(
             [*(one.text() for one in unused), *conditions_lines(given), *made.notes, *_unknown(made)]
