@@ -31,7 +31,7 @@ def timeline_html(events: Iterable[Event]) -> str:
     legend = ", ".join(f'<span style="color: {colours[kind]}">&#9632;</span> {escape(kind)}' for kind in named)
     few = f"The first {MOST_DRAWN:,} stretches; --timeline FILE writes all. " if cut else ""
     note = f"<p class=note>{few}The wheel zooms, a drag moves, a double click shows all. {legend}</p>"
-    return f'<div class="figure timeline" data-timeline="{data}"><canvas></canvas></div>{note}'
+    return f'<div class=timeline data-timeline="{data}"><canvas></canvas></div>{note}'
 
 
 def _kind(event: Event) -> str:
