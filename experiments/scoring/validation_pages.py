@@ -59,24 +59,24 @@ The best simple method, chosen with hindsight, is nearer than ours in: {worse}. 
 
 {together}
 
-Of the rows saved here; chance draws again what was left out (`python -m tools.baselines`; `--bands` for classes).
+Chance draws again what was left out (`python -m tools.baselines`; `--bands` for classes).
 
 ## The {boards} scoreboards
 
 {met} of {goals} goals are met. A page each, with every row, its baselines and bands: {pages}.
 
-The pages of the scoreboards are part of the site and are not committed: `make docs` makes them from `rows/NAME.json`.
+The pages are not committed: `make docs` makes them from `rows/NAME.json`.
 
 ## How to repeat it
 
 `slipstick validate NAME` scores a board; `--save docs/validation` writes its rows (`rows/NAME.json`, with command, date
 and commit) and makes these pages anew. Public measurements are read through the environment variable `SLIPSTICK_DATA`
 and are never shipped: `slipstick data list` names the sets, `slipstick data get NAME` says where each comes from, at
-which commit and under which licence, and whether the files here are those that the rows were made from.
+which commit and under which licence, and whether the files here are those.
 
 `slipstick validate NAME --data DIR` scores measurements of yours: files of the same relative names; rows that stand
-there leave the fit. `--machines DIR` adds machine files for devices that the catalogue lacks; a device or a file that
-cannot be read is a skipped row with its reason. `--predictor MODULE:FUNCTION` scores a model of yours on the same rows
+there leave the fit. `--machines DIR` adds machine files for devices that the catalogue lacks; what cannot be read is a
+skipped row with its reason. `--predictor MODULE:FUNCTION` scores a model of yours on the same rows
 ([predictors](predictors.md)).
 """
 
