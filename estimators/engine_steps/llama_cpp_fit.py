@@ -31,11 +31,15 @@ OF_MACHINE = ("backend", "generation", "chip")
 
 @dataclass(frozen=True, eq=False)
 class PhaseFit:
-    """A law as fitted to one phase: to rows of one backend, or of all GPUs for machines whose backend has none."""
+    """A law as fitted to one phase: to rows of one backend, or of all GPUs for machines whose backend has none.
+
+    `release_known`: whether a run of the user's own moved it, whose release is that of the question.
+    """
 
     law: TokenLaw | PromptLaw
     made: LawFit
     of_backend: bool
+    release_known: bool = False
 
     def measured(self, backend: str) -> bool:
         """Whether a row of the backend was fitted."""
@@ -65,6 +69,7 @@ class PhaseFit:
 
     def half_width(self, work: LocalWork | PromptWork, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log time."""
+        groups = self.today(groups) if self.release_known else groups
         return float(self.made.half_width(self.law, work.columns(), self.named(groups))[0])
 
     def widened(
@@ -89,7 +94,8 @@ class PhaseFit:
     def with_known(self, work: LocalWork | PromptWork, groups: Mapping[str, str], seconds: float) -> PhaseFit:
         """The same after one token of some model was timed on the machine: what it says of the machine's others."""
         row = LawRows(work.columns(), self.named(self.today(groups)), ["measured"], np.array([seconds]), ["measured"])
-        return replace(self, made=with_known(self.made, self.law, row, CONFIGURATION[self.law.name]).fit)
+        made = with_known(self.made, self.law, row, CONFIGURATION[self.law.name]).fit
+        return replace(self, made=made, release_known=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,8 @@ IMAGE_NETWORKS = (
 IN_NETWORKS = ("convolution", GROUPED, "pool", "upsample", "norm.batch", "norm.group")
 """What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
 IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
+STREAMS = ("elementwise", "move", "reduction", "gather")
+"""Of these what only moves bytes, as in every network; layer norms and softmax of 16 bits are hardly in those timed."""
 TF32 = "tfloat32"
 PLAIN = ("float32", TF32, "int64", "int32", "bool")
 """Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
@@ -73,7 +75,7 @@ def program_shares(
         elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype) and part != GROUPED):
             continue  # those programs multiplied 16 bits on matrix units
         else:
-            streams = programs and rounds and family_of(kind) is not PRODUCT
+            streams = programs and rounds and part in STREAMS
             share = 1.0 if part in IN_NETWORKS or streams else _share(known, machine, kind, dtype)
         if share:
             shares[name] = share

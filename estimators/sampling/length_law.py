@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown, shown
 from slipstick.workloads.runs.iterations import FloatArray, Iterations
 
 LEAST, MOST = 3, 4
@@ -89,11 +90,11 @@ class LengthLaw:
     def text(self, unit: str) -> str:
         """The law in words."""
         pieces = [
-            f"{1e3 * intercept:.4g} ms + {1e6 * slope:.4g} us x {unit}"
+            f"{shown(intercept, 's')} + {shown(slope, 's')} x {unit}"
             + (f" from {begin:g}" if len(self.begins) > 1 else "")
             for begin, intercept, slope in zip(self.begins, self.intercepts, self.slopes, strict=True)
         ]
-        return f"a step takes {', '.join(pieces)}; medians scatter {self.scatter:.1%} around it"
+        return f"a step takes {', '.join(pieces)}; medians scatter {share_shown(self.scatter)} around it"
 
     def elsewhere(self, lengths: FloatArray, here: FloatArray, there: FloatArray, host: float = 1.0) -> FloatArray:
         """Seconds of steps on another machine, shape (lengths,).

@@ -33,7 +33,7 @@ from slipstick.estimators.power.power_cap import cap_watts
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.serving.batching.server import PrefillWorkers, simulate
-from slipstick.estimators.serving.batching.simulation_result import SimulationResult
+from slipstick.estimators.serving.batching.simulation_result import SimulationResult, steady
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.workloads.runs.traffic import Traffic
 
@@ -171,9 +171,8 @@ QUANTILES = ("mean", "p50", "p90", "p99")
 LEVEL = 0.8
 CORRECTIONS, NEAR = 3, 0.03
 """Of first tokens to the law's: most, and the share that is left."""
-SAMPLED, APART = 10_000, 0.05
-"""Requests of which corrections and edges are simulated at least, and log times by which two quarters of them may lie
-apart; twice that at the 99th percentile, which 25 of them decide."""
+SAMPLED = 10_000
+"""Requests of which corrections and edges are simulated at least."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -419,7 +418,7 @@ def serve(deployment: Deployment, traffic: Traffic, limits: Mapping[str, float] 
     """
     few = traffic.shorter(SAMPLED)
     run = _runs(deployment, few)
-    if few is not traffic and not run.steady:
+    if few is not traffic and not steady(run.served, run.fast, run.slow):
         few, run = traffic, _runs(deployment, traffic)
     held, three = run.deployment, [run.served, run.fast, run.slow]
     if few is not traffic:
@@ -447,24 +446,6 @@ class _Runs:
     served: SimulationResult
     fast: SimulationResult
     slow: SimulationResult
-
-    @property
-    def steady(self) -> bool:
-        """Whether the edges lie as far from the middle in the last quarter of the requests as in the one before.
-
-        A queue that grows does not: then a shorter run says nothing of a longer one.
-        """
-        late = [one.half(last=True) for one in (self.served, self.fast, self.slow)]
-        quarters = [(one.half(last=False), one.half(last=True)) for one in late]
-        for measure in MEASURES:
-            middle, *edges = ([quarter.quantiles(measure) for quarter in pair] for pair in quarters)
-            for name in middle[0]:
-                width = APART if name != QUANTILES[-1] else 2 * APART
-                for edge in edges:
-                    before, after = (math.log(one[name] / at[name]) for one, at in zip(edge, middle, strict=True))
-                    if abs(before - after) > width:
-                        return False
-        return True
 
 
 def _runs(deployment: Deployment, traffic: Traffic) -> _Runs:

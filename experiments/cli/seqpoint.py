@@ -81,9 +81,9 @@ def register(app: typer.Typer) -> None:
         logged, iterations = iterations, judged.steady
         chosen = judged.warm(select(method, iterations, **settings))
         values, where = chosen.times, "in the log they were chosen on"
-        left_out = [f"{log.name}: {line}" for line in judged.lines()]
+        left_out, law = [f"{log.name}: {line}" for line in judged.lines()], list[str]()
         if simulated is None and (column is None or against is not None):
-            left_out += logs.law_lines(iterations, workload, on, against, estimator, set or [])
+            law = logs.law_lines(iterations, workload, on, against, estimator, set or [])
         if target_log is not None:
             other = judge(logs.log_beside(target_log, parameter, column, lengths))
             values, where = values_from(chosen, iterations, other.steady)
@@ -145,18 +145,23 @@ def register(app: typer.Typer) -> None:
             print(f"slipstick: {missed}", file=sys.stderr)
         if format == "json":
             reached = bool(summary.get("error_reached", True))
-            emit([{**summary, "selected": rows}], "json", remarks=[*left_out, *([] if reached else [missed])])
+            emit(
+                [{**summary, "step_law": law, "selected": rows}],
+                "json",
+                remarks=[*left_out, *([] if reached else [missed])],
+            )
             return
         between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration gives no interval)"
         notes = [
             f"{log.name}: {len(iterations)} iterations by {iterations.proxy}, {logged.total:.5g} s in all",
             *left_out,
+            *law,
             f"{method}: {len(chosen)} representatives; error where chosen {chosen.error:+.2%}; "
             f"costs 1/{chosen.saving_serial:.0f} of the run, in parallel 1/{chosen.saving_parallel:.0f}",
             f"projected from their times {where}: {projected.total:.5g} s{between}",
         ]
         if method == "seqpoint" and not summary["error_reached"]:
-            notes.insert(2 + len(left_out), missed)
+            notes.insert(2 + len(left_out) + len(law), missed)
         if means:
             notes.append("mean an iteration: " + ", ".join(f"{name} {value:.5g}" for name, value in means.items()))
         emit(rows, format, notes=notes)

@@ -88,7 +88,8 @@ def _software(today: Question, workload: str | Workload, ask: Ask) -> Iterator[t
     flash = cached_rewrite(today.workload, "flash attention", lambda: flash_attention(today.workload))
     if flash.names != today.workload.names:
         written = workload_by_name(workload) if isinstance(workload, str) else workload
-        yield "--attention flash", ask(flash_attention(written), machine, sizes, dtype)
+        changed = cached_rewrite(written, "flash attention", lambda: flash_attention(written))
+        yield "--attention flash", ask(changed, machine, sizes, dtype)
 
 
 def _changes(today: Question, machine: Machine, sizes: Mapping[str, float]) -> Iterator[tuple[str, dict[str, Any]]]:

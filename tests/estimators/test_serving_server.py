@@ -212,7 +212,7 @@ def test_waits_passed_at_once_are_those_of_events(
     requests = requests if users else arriving(requests, 60.0, 2.0)
     rules = Scheduler(cache_tokens=9_000)  # so few that places are lost
     at_once = simulate(requests, seconds, rules, users, replicas, front=front)
-    monkeypatch.setattr("slipstick.estimators.simulation.kernel.Kernel.passes", lambda *_: False)
+    monkeypatch.setattr("slipstick.estimators.simulation.event_clock.EventClock.passes", lambda *_: False)
     by_events = simulate(requests, seconds, rules, users, replicas, front=front)
     for name in ("arrived", "placed", "first", "last", "preempted", "replica", "stretches"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(by_events, name))

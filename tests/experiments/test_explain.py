@@ -249,9 +249,10 @@ def test_flash_attention_is_one_answer_in_all_verbs(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("on", ["h100-sxm", "a100-sxm-80gb", "rtx-4090"])
 def test_slopes_of_a_size_are_of_sizes_that_tile_as_well(on: str) -> None:
-    """A step to 1,025 tokens is a cliff of 4 %, a slope of 40; work is between linear and quadratic in the length."""
+    """A step to 1,025 tokens is a cliff of 4 %, a slope of 40; work is between linear and quadratic in the length, and
+    a wave of tiles more is at most 1 % of a step of a sixteenth."""
     query = question("gpt2-inference", on, settings={"workload.batch": 8}, dtype="bfloat16")
     rows = why.elasticity_rows(query)
     (row,) = (each for each in rows if each["quantity"] == "run.seq_len")
     for slope in (row["elasticity"], *sides(Evaluator.of(query), "run.seq_len")):
-        assert slope is not None and 1 <= slope <= 2
+        assert slope is not None and 1 <= slope <= 2 + 0.01 * 16

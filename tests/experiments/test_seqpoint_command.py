@@ -230,7 +230,7 @@ def test_a_log_says_its_law_and_how_it_changes_on_another_machine(
     question = ["--workload", "gnmt", "--on", "vega-fe", "--against", str(tmp_path / "slow.yaml")]
     assert run(["seqpoint", str(log), *question]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "a step takes 20 ms + 1000 us x length" in printed and "the ratio varies by" in printed
+    assert "a step takes 20 ms + 1 ms x length" in printed and "the ratio varies by" in printed
     run(["seqpoint", str(log)])
     assert "a step takes 20 ms" in capsys.readouterr().out
     assert run(["seqpoint", str(log), "--against", "mi100"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -237,6 +238,27 @@ class SimulationResult(Answer):
             kind = "decode" if not prompt else "prompt" if not decodes else "mixed"
             facts = FrozenDict(steps=steps, decodes=decodes, prompt_tokens=prompt)
             yield Event(f"{kind} x {steps:g}" if steps > 1 else kind, f"replica {replica:g}", start, end, kind, facts)
+
+
+APART = {"mean": 0.05, "p50": 0.05, "p90": 0.05, "p99": 0.10}
+"""Log times by which two quarters of a sample may lie apart; of the 99th percentile, which few decide, twice that."""
+
+
+def steady(served: SimulationResult, *edges: SimulationResult) -> bool:
+    """Whether the edges lie as far from the middle in the last quarter of the requests as in the one before.
+
+    A queue that grows does not: then a shorter run says nothing of a longer one.
+    """
+    late = [one.half(last=True) for one in (served, *edges)]
+    quarters = [(one.half(last=False), one.half(last=True)) for one in late]
+    for measure in ("ttft", "tpot", "itl", "latency"):
+        middle, *others = ([quarter.quantiles(measure) for quarter in pair] for pair in quarters)
+        for name in middle[0]:
+            for edge in others:
+                before, after = (math.log(one[name] / at[name]) for one, at in zip(edge, middle, strict=True))
+                if abs(before - after) > APART[name]:
+                    return False
+    return True
 
 
 def _ranked(values: FloatArray, weights: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
