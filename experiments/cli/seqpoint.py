@@ -129,7 +129,7 @@ def register(app: typer.Typer) -> None:
         }
         if method == "seqpoint":
             summary |= {"error_limit": limit, "error_reached": abs(chosen.error) <= limit}
-        if out is not None:
+        if out:
             logs.write_representatives(out, chosen, iterations.proxy, iterations.first)
         if plot is not None:
             from slipstick.experiments.report.selection_chart import draw_selection
@@ -139,17 +139,12 @@ def register(app: typer.Typer) -> None:
             f"the limit of {limit:.3%} was not reached with any number of bins: the closest is "
             f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified gives an interval)"
         )
-        if format == "csv":
-            print("".join(f"slipstick: {line}\n" for line in left_out), end="", file=sys.stderr)
-        if format != "table" and not summary.get("error_reached", True):
-            print(f"slipstick: {missed}", file=sys.stderr)
+        reached = bool(summary.get("error_reached", True))
+        for line in [*(left_out if format == "csv" else []), *([] if reached or format == "table" else [missed])]:
+            print(f"slipstick: {line}", file=sys.stderr)
         if format == "json":
-            reached = bool(summary.get("error_reached", True))
-            emit(
-                [{**summary, "step_law": law, "selected": rows}],
-                "json",
-                remarks=[*left_out, *([] if reached else [missed])],
-            )
+            beware = [*left_out, *([] if reached else [missed])]
+            emit([{**summary, "step_law": law, "selected": rows}], "json", remarks=beware)
             return
         between = f" ({level:.0%}: {band[0]:.5g} .. {band[1]:.5g} s)" if band else " (one iteration gives no interval)"
         notes = [
