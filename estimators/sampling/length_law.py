@@ -21,6 +21,8 @@ LEAST, MOST = 3, 4
 """Distinct lengths that a piece has at least, and pieces at most."""
 EXACT = 2e-3
 """Relative scatter that logged times have at least: rounding makes no piece."""
+GROWN = 0.01
+"""Share of the longest step that an estimator's times grow by at least where their growth is compared."""
 MOST_LENGTHS = 100
 """Distinct lengths that are looked at for the begin of a piece; of more, groups are."""
 
@@ -104,8 +106,14 @@ class LengthLaw:
         `here`, `there`: the estimator's seconds of these lengths on the machine of the log, and on the other one.
         `host`: factor on what does not grow: clock here over clock there, where the processor is the machine.
         """
+        whole = there / here
         one, other = (times - LengthLaw.of(Iterations(lengths, times)).fixed for times in (here, there))
-        grown = np.where(one > 0, other / np.where(one > 0, one, 1.0), there / here)
+        grew = here[-1] - here[0]
+        if grew < GROWN * here[-1]:
+            grown = whole
+        else:  # where a floor hides how much the estimator's times grow, the ratio of two small numbers is none
+            ends = (*whole, (there[-1] - there[0]) / grew)
+            grown = np.clip(np.where(one > 0, other / np.where(one > 0, one, 1.0), whole), min(ends), max(ends))
         return np.asarray(self.fixed * host + (self.seconds(lengths) - self.fixed) * grown)
 
 

@@ -86,7 +86,7 @@ def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
     """Seconds of each step: of its host, or longer by what a stream is given more than it gets done meanwhile.
 
     A host that waits for nothing runs ahead of its device, whose pace decides in the long run. How far it ran ahead
-    when the trace was recorded stands in the measured step; what a step's kernels take longer than they did adds to it.
+    behind it fell while the trace was recorded is no part of the measured step, nor of those that are answered.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
         np.add.at(sums, step[inside] * lanes + graph.columns.lane[inside], seconds[inside])
         return np.asarray(sums.reshape(len(firsts), lanes, *rest).max(axis=1))
 
-    recorded = busiest(graph.service)
-    before = recorded[:, None] if service.ndim > 1 else recorded
-    return np.asarray(host + np.maximum(busiest(service) - np.maximum(host, before), 0.0))
+    recorded = completion_of(graph, graph.service)
+    behind = np.maximum(busiest(graph.service) - (recorded[lasts] - recorded[firsts]), 0.0)
+    return np.asarray(np.maximum(host, busiest(service) - (behind[:, None] if service.ndim > 1 else behind)))
 
 
 def critical_shares(

@@ -16,7 +16,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Operatio
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
 from slipstick.estimators.engine_steps.fitted_steps import local_fit, local_groups_on
-from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
+from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit, PhaseFit
 from slipstick.estimators.engine_steps.llama_cpp_step import CACHE, LocalWork, PromptWork, backend_of
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_energy import clock_of_step
@@ -290,12 +290,17 @@ class Local(Answer):
         """In words, where the run that is known lies far outside the band of what was expected of it."""
         if self.anchor is None:
             return ""
-        work, groups = self.anchor.work(self.machine), self.groups(self.anchor.stored)
-        plain = local_fit(self.backend).generating
-        expected = 1 / plain.seconds(work, groups)
-        if abs(math.log(self.anchor.rate / expected)) <= FAR * plain.half_width(work, groups):
-            return ""
-        return f" (beware: {count_shown(expected)} were expected; so far from it, the run is taken only in part)"
+        anchor, groups, plain = self.anchor, self.groups(self.anchor.stored), local_fit(self.backend)
+        prompt, far = anchor.prompt_work(self.machine), ""
+        new = anchor.work(self.machine)
+        timed: list[tuple[PhaseFit, LocalWork | PromptWork, float, str]] = [(plain.generating, new, anchor.rate, "")]
+        if anchor.prompt is not None and prompt is not None:
+            timed.append((plain.prompting, prompt, anchor.prompt[1], " of the prompt"))
+        for phase, work, rate, of in timed:
+            expected = 1 / phase.seconds(work, groups)
+            if abs(math.log(rate / expected)) > FAR * phase.half_width(work, groups):
+                far += f" (beware: {count_shown(expected)}{of} were expected; so far from it, it is taken only in part)"
+        return far
 
     @property
     def notes(self) -> tuple[str, ...]:

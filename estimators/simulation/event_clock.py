@@ -100,15 +100,15 @@ class Barrier:
 class SharedRate:
     """Work in progress that slows down together where the demands add up to more than there is (processor sharing)."""
 
-    def __init__(self, kernel: EventClock) -> None:
-        self.kernel = kernel
+    def __init__(self, clock: EventClock) -> None:
+        self.clock = clock
         self.work: dict[simpy.Event, list[float]] = {}  # what comes when it is done -> seconds left alone, demand
         self.since, self.turn = 0.0, 0
 
     def run(self, seconds: float, demand: float) -> simpy.Event:
         """An event that comes when `seconds` of work are done that alone needs a share `demand` of the whole."""
         self._advance()
-        event = self.kernel.event()
+        event = self.clock.event()
         self.work[event] = [seconds, demand]
         self._plan()
         return event
@@ -117,16 +117,16 @@ class SharedRate:
         return 1.0 / max(1.0, sum(demand for _, demand in self.work.values()))
 
     def _advance(self) -> None:
-        passed = (self.kernel.now - self.since) * self._speed()
+        passed = (self.clock.now - self.since) * self._speed()
         for entry in self.work.values():
             entry[0] -= passed
-        self.since = self.kernel.now
+        self.since = self.clock.now
 
     def _plan(self) -> None:
         self.turn += 1
         if self.work:
             nearest = min(left for left, _ in self.work.values())
-            self.kernel.after(max(0.0, nearest) / self._speed(), self._finish, self.turn)
+            self.clock.after(max(0.0, nearest) / self._speed(), self._finish, self.turn)
 
     def _finish(self, planned: simpy.Timeout) -> None:
         if planned.value != self.turn:

@@ -70,15 +70,16 @@ def generation(runs: Sequence[LocalRun]) -> LocalRun | None:
 
 
 def _prompt(runs: Sequence[LocalRun], beside: LocalRun) -> LocalRun | None:
-    """The prompt that was read alone by the same model on the same backend: with nothing cached, the longest batch."""
+    """The prompt that the same model read alone on the same backend with nothing cached, nearest to a batch."""
     same = [
         run
         for run in runs
         if run.prompt
         and not run.generated
+        and not run.depth
         and (run.model, run.stored, run.backends) == (beside.model, beside.stored, beside.backends)
     ]
-    return min(same, key=lambda run: (run.depth, abs(run.prompt - PROMPT_BATCH)), default=None)
+    return min(same, key=lambda run: abs(run.prompt - PROMPT_BATCH), default=None)
 
 
 def _backend(run: LocalRun) -> str:

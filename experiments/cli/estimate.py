@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -25,9 +25,6 @@ from slipstick.experiments.cli.vocabulary import (
     Work,
     option,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def register(app: typer.Typer) -> None:

@@ -106,7 +106,7 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.question.question import question
 
             if simulated is None:
-                raise InputError("--counters needs --on MACHINE: a log of times has none")
+                raise InputError("--counters needs --on MACHINE and a workload: a log of times has none")
             query = question(str(log), simulated, estimator or "tiled-roofline", set or [])
             counted, means = selected_counters(query, chosen.lengths.tolist(), chosen.weights.tolist())
             rows = [{**row, **more} for row, more in zip(rows, counted, strict=True)]
@@ -140,7 +140,8 @@ def register(app: typer.Typer) -> None:
             f"{chosen.error:+.3%} with {len(chosen)} (repeated lengths scatter; --method stratified gives an interval)"
         )
         reached = bool(summary.get("error_reached", True))
-        for line in [*(left_out if format == "csv" else []), *([] if reached or format == "table" else [missed])]:
+        beside = [*left_out, *law] if format == "csv" else []
+        for line in beside if reached or format == "table" else [*beside, missed]:
             print(f"slipstick: {line}", file=sys.stderr)
         if format == "json":
             beware = [*left_out, *([] if reached else [missed])]

@@ -10,6 +10,7 @@ import numpy as np
 
 from slipstick.common.answer import Answer
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.scaling.prediction import Prediction
@@ -98,7 +99,7 @@ def _parts(answer: Estimate) -> Bars:
 
 def _elasticities(answer: Explanation) -> Bars:
     """What the time hangs on, most first: -1 where twice as much halves it."""
-    most = answer.elasticities[:MOST_PARTS]
+    most = [row for row in answer.elasticities if row["elasticity"] is not None][:MOST_PARTS]
     values, labels = [float(row["elasticity"]) for row in most], short_labels([str(row["quantity"]) for row in most])
     ends = [min(0.0, one) for one in values], [max(0.0, one) for one in values]
     return Bars("What the time hangs on", "d log time / d log quantity", labels, *ends, border=0.0)
@@ -110,7 +111,8 @@ def _times(answer: Prediction) -> Chart:
     grid = np.geomspace(min(*series.x, *answer.x), max(*series.x, *answer.x), 200)
     x, value = np.asarray(answer.x)[order], np.asarray(answer.value)[order]
     low, high = (np.asarray(ends)[order] if ends else None for ends in (answer.low, answer.high))
-    lines = PlotLine("law", grid, answer.law(grid)), PlotLine(f"expected, {answer.level:.0%} band", x, value, low, high)
+    banded = f", {share_shown(answer.level)} band" if answer.level and low is not None else ""
+    lines = PlotLine("law", grid, answer.law(grid)), PlotLine(f"expected{banded}", x, value, low, high)
     marks = Marks(f"measured ({series.statistic})", series.x, series.y, 7), Marks("expected", answer.x, answer.value, 1)
     border = series.x[-1]
     return Chart(series.name, series.parameter, "time [s]", lines, marks, "log", "log", border, "last measured")

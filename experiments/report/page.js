@@ -74,7 +74,8 @@ document.querySelectorAll('.timeline').forEach(box => {
     lanes.forEach((lane, i) => brush.fillText(lane.length > 22 ? lane.slice(0, 21) + '\u2026' : lane, 2, i * row + 15)); };
   canvas.addEventListener('wheel', event => { event.preventDefault(); const at = when(event.offsetX), factor = event.deltaY < 0 ? 0.8 : 1.25;
     [from, to] = [at - (at - from) * factor, at + (to - at) * factor];
-    [from, to] = [Math.max(whole[0], from), Math.min(whole[1], to)]; draw(); }, {passive: false});
+    [from, to] = [Math.max(whole[0], from), Math.min(whole[1], to)];
+    if (to - from < 1e-9 * whole[1]) [from, to] = [from, from + 1e-9 * whole[1]]; draw(); }, {passive: false});
   canvas.addEventListener('pointerdown', event => { dragged = [event.offsetX, from, to]; canvas.setPointerCapture(event.pointerId); });
   canvas.addEventListener('pointerup', () => { dragged = null; });
   canvas.addEventListener('dblclick', () => { [from, to] = whole; draw(); });

@@ -218,15 +218,14 @@ def dial_tables(question: Question, level: float) -> dict[str, dict[str, Any]]:
     """
     if question.estimator.alone:
         raise InputError("each point of this estimator is a simulation: its page has no sliders")
-    tried = {}
+    mattering = {}
     for name in _candidates(question):
         try:
             ends = _number_table(question, name, level, TABLE_POWERS[:: len(TABLE_POWERS) - 1])
             if max(map(abs, ends["ratio"])) > SEEN:
-                tried[name] = ends
+                mattering[name] = _number_table(question, name, level)
         except InputError:
             continue  # a quantity that this estimator does not read, or that may not be so large
-    mattering = {name: _number_table(question, name, level) for name in tried}
     if not mattering:
         raise InputError("no quantity of the machine changes this estimator's time: its page has no sliders")
     ordered = sorted(mattering, key=lambda name: -max(map(abs, mattering[name]["ratio"])))[:MOST]

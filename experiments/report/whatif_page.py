@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MAX_WRITTEN_OPERATIONS = 60
 MAX_LINES = 5
 UNMOVED = 0.005
-"""Relative difference of all points below which what varies is said to change nothing."""
+"""Relative difference of all points and today below which what varies is said to change nothing."""
 MAX_LINE_POINTS = 2000
 SUMMARY_STRETCHES = 60
 
@@ -112,7 +112,7 @@ def cards(answer: WhatIf) -> list[Card]:
         f"{ratio_shown(point[ratio])} {'of today' if timed else 'x today'}",
         f"the {which} of {len(frame)} points{same}: {setting}{band}",
     )
-    if frame[ratio].max() < frame[ratio].min() * (1 + UNMOVED):
+    if max(1.0, frame[ratio].max()) < min(1.0, frame[ratio].min()) * (1 + UNMOVED):
         names = ", ".join(answer.space.names)
         why = f"{bound[0].value} bounds today's time; " if bound else ""
         chosen = Card(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
@@ -121,26 +122,44 @@ def machine(name: str) -> Machine:
 
 MIG = re.compile(r"(.+?)[ :-](?:MIG )?([1-7])g\.(\d{1,3})gb", re.IGNORECASE)
 """A slice of a GPU by its profile: ``h100-sxm 1g.10gb``."""
-MIG_CORES, MIG_MEMORY = 7, 8
-"""Slices of the cores (whole pairs), and of memory and last cache (Multi-Instance GPU User Guide of NVIDIA's)."""
+MIG_FAMILIES = ("nvidia-ampere-ga100", "nvidia-hopper-gh100", "nvidia-blackwell-gb100")
+MIG_SLICES, MIG_EIGHTHS = 7, 8
+"""Slices of the cores, and of memory and last cache (Multi-Instance GPU User Guide of NVIDIA's)."""
+MIG_CORES: Mapping[int, Mapping[int, int]] = MappingProxyType(
+    {
+        56: MappingProxyType({1: 14, 2: 28, 4: 56}),
+        108: MappingProxyType({1: 14, 2: 28, 3: 42, 4: 56, 7: 98}),
+        132: MappingProxyType({1: 16, 2: 32, 3: 60, 4: 64, 7: 132}),
+    }
+)
+"""Cores of the slices of an A30, an A100 and an H100 by all that they have (the guide, and `nvidia-smi mig -lgip`); of
+others whole pairs in proportion."""
+MIG_PAIRS = ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
+"""Slices of the cores with the eighths of the memory that they are sold with; an A30's have twice as many."""
 
 
 def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     """An instance of so many of seven slices of the cores, and the eighths of the memory that hold its bytes.
 
+    Idle power, cap and price are shared out by slices: no meter tells them apart.
     Raises InputError where the GPU has no such slices, or less memory.
     """
     main = whole.memory[whole.main_memory].capacity
     profile = f"{cores}g.{capacity / 1e9:g}gb"
-    if not whole.family.startswith(("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell")) or capacity > main:
+    eighths = math.ceil(MIG_EIGHTHS * capacity / main - 0.2)
+    few = MIG_SLICES if whole.cores > 56 else 4
+    sold = [(a, b) if few == MIG_SLICES else (a, 2 * a) for a, b in MIG_PAIRS if few == MIG_SLICES or a in (1, 2, 4)]
+    if whole.family not in MIG_FAMILIES or (cores, eighths) not in sold:
+        known = ", ".join(f"{a}g with {b}/8" for a, b in dict.fromkeys(sold))
         raise InputError(
-            f"{whole.name!r} has no slice {profile}: want a GPU of NVIDIA's since the A100, {main / 1e9:g} GB at most"
+            f"{whole.name!r} has no slice {profile}: want an A30, A100, H100, H200, B200 or alike, and of its "
+            f"{main / 1e9:g} GB {known}"
         )
-    share = math.ceil(MIG_MEMORY * capacity / main - 0.2) / MIG_MEMORY
-    changed: dict[str, Any] = {
-        "name": f"{whole.name}, slice {profile}",
-        "cores": 2 * cores * (whole.cores // (2 * MIG_CORES)),
-    }
+    share, counts = eighths / MIG_EIGHTHS, MIG_CORES.get(whole.cores, {})
+    count = counts.get(cores) or 2 * cores * (whole.cores // (2 * MIG_SLICES))
+    changed: dict[str, Any] = {"name": f"{whole.name}, slice {profile}", "cores": count}
+    parts = {"power.idle": whole.power.idle, "power.cap": whole.power.cap, "price": whole.price}
+    changed |= {name: value * cores / few for name, value in parts.items() if value}
     for level, memory in whole.memory.items():
         if memory.per == "machine":
             rates = {"capacity": memory.capacity, "bandwidth": memory.bandwidth}

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from slipstick.common.columns import Column, for_people
@@ -173,10 +174,11 @@ class Answer:
         InputError
             Where the answer has no timeline, or one of more than a million events.
         """
-        written = write_timeline(path, self.events())
-        if not written:
+        events = iter(self.events())
+        first = next(events, None)
+        if first is None:
             raise InputError(f"{path}: this answer has no timeline")
-        return written
+        return write_timeline(path, chain((first,), events))
 
     def __repr__(self) -> str:
         return "\n".join(self.headed) or object.__repr__(self)

@@ -71,6 +71,18 @@ def test_what_does_not_grow_hangs_on_the_host_and_the_rest_on_the_machine() -> N
     np.testing.assert_allclose(there, 0.03 + 0.004 * lengths)
 
 
+def test_a_floor_of_the_estimator_makes_no_step_explode() -> None:
+    """Short steps that an estimator answers by a floor, or times that are alike but for rounding: no length is answered
+    slower than the slowest ratio that the whole course of the estimator's times has."""
+    lengths = np.arange(20.0, 201.0, 10.0)
+    law = LengthLaw.of(Iterations(lengths, 1e-3 + 1e-5 * lengths))
+    there = law.elsewhere(lengths, np.maximum(5e-3, 4e-5 * lengths), np.maximum(5e-3, 8e-5 * lengths))
+    most = (16e-3 - 5e-3) / (8e-3 - 5e-3)
+    assert (there <= most * law.seconds(lengths) * (1 + 1e-9)).all() and (there >= law.seconds(lengths) * 0.999).all()
+    flat = 5e-3 * (1 + 1e-13 * np.random.default_rng(1).normal(size=len(lengths)))
+    np.testing.assert_allclose(law.elsewhere(lengths, flat, flat[::-1]), law.seconds(lengths), rtol=1e-9)
+
+
 def test_sensitivity_on_two_threads_is_predicted_from_one() -> None:
     """How much the ratio of the times varies over the lengths: within 15 % at three of four, 17 at all."""
     off = []

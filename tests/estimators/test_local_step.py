@@ -84,13 +84,17 @@ def test_a_processors_prompts_are_measured_and_its_generation_is_not() -> None:
 
 
 def test_a_backend_without_rows_is_the_least_sure() -> None:
-    half = {}
-    for on in ("arc-b580", "rtx-4070", "apple-m4"):
-        work = LocalWork.of(language_model("llama-3.1-8b"), weight_type("q4_k_m"), machine(on))
-        fitted = local_fit(backend_of(machine(on).family)).generating
-        half[on] = fitted.half_width(work, local_groups_on(machine(on), "q4_k_m"))
-    assert half["arc-b580"] > half["rtx-4070"]
-    assert half["arc-b580"] > half["apple-m4"]
+    model, stored = language_model("llama-3.1-8b"), weight_type("q4_k_m")
+    for phase in ("generating", "prompting"):
+        half = {}
+        for on in ("arc-b580", "rtx-4070", "apple-m4"):
+            at = machine(on)
+            prompt = phase == "prompting"
+            work = PromptWork.of(model, stored, at, 512.0) if prompt else LocalWork.of(model, stored, at)
+            fitted = getattr(local_fit(backend_of(at.family)), phase)
+            half[on] = fitted.half_width(work, local_groups_on(at, "q4_k_m"))
+        assert half["arc-b580"] > half["rtx-4070"]
+        assert half["arc-b580"] > half["apple-m4"]
 
 
 def test_a_prompts_rate_on_a_card_of_the_fit_is_that_of_its_runs() -> None:

@@ -88,7 +88,6 @@ def test_input_stationary_is_weight_stationary_with_the_operands_exchanged(
     assert cycles(m, n, k, rows, columns, "is") == cycles(n, m, k, rows, columns, "ws")
 
 
-@pytest.mark.timed
 @given(m=sizes, n=sizes, k=sizes, rows=sides, columns=sides, dataflow=dataflows, buffer=st.floats(1, 1e7))
 def test_every_element_is_moved_and_none_more_often_than_by_the_array(
     m: int, n: int, k: int, rows: int, columns: int, dataflow: str, buffer: float
@@ -99,6 +98,7 @@ def test_every_element_is_moved_and_none_more_often_than_by_the_array(
         assert accesses(m, n, k, rows, columns, dataflow)[f"dram.{name}"] <= counted[f"dram.{name}"]
 
 
+@pytest.mark.timed
 def test_a_million_layers_a_second() -> None:
     count = 200_000
     rng = np.random.default_rng(0)

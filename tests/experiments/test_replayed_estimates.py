@@ -150,3 +150,7 @@ def test_a_host_that_waits_for_nothing_keeps_the_pace_of_its_device(tmp_path: Pa
         assert replay(graph, changed).step == pytest.approx(max(measured, slower * 10 * 8e-6), rel=1e-6)
         many = median_steps(graph, np.stack([service, changed], axis=1))
         assert many == pytest.approx([measured, replay(graph, changed).step])
+    quick = np.where(graph.of_kind("host"), 0.1 * service, service)
+    assert replay(graph, quick, 0.1 * graph.lags).step >= 10 * 8e-6 * (
+        1 - 1e-6
+    )  # a host ten times as fast waits for it

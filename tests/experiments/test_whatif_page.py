@@ -10,7 +10,7 @@ import pytest
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
-from slipstick.experiments.report.whatif_page import ratio_chart, write
+from slipstick.experiments.report.whatif_page import cards, ratio_chart, write
 from slipstick.experiments.studies.whatif import WhatIf, answer
 
 CLOCK, CORES, BANDWIDTH = "machine.clock", "machine.cores", "machine.memory.HBM2.bandwidth"
@@ -47,3 +47,11 @@ def test_the_front_stands_only_where_it_was_asked_for(objectives: list[str], tmp
     text = write(found, tmp_path / "p.html", (), objectives)[0].read_text()
     assert ("<h2>The front</h2>" in text) == bool(objectives)
     assert "1.2 GHz</td>" in text and "machine.<wbr>clock" in text
+
+
+def test_points_that_are_alike_but_not_as_today_are_no_absence_of_change(tmp_path: Path) -> None:
+    """A bandwidth of a tenth is slower; a capacity of the memory changes nothing, and the card says what bounds it."""
+    found = _found(Space(FrozenDict({BANDWIDTH: (9e10,)})))
+    assert found.frame.time_ratio[0] > 1.5 and cards(found)[0].value != "no change"
+    still = cards(_found(Space(FrozenDict({"machine.memory.HBM2.capacity": (8e9, 16e9)}))))[0]
+    assert still.value == "no change" and "bounds today's time" in still.meaning

@@ -10,10 +10,13 @@ from slipstick.hwmodels.catalog import machine
 
 @pytest.mark.parametrize(
     ("name", "cores", "eighths"),
-    [("a100-sxm-80gb 1g.10gb", 14, 1), ("A100-80GB:3g.40gb", 42, 4), ("a100-pcie-40gb-2g.10gb", 28, 2)],
-)
+    [
+        ("a100-sxm-80gb 1g.10gb", 14, 1), ("A100-80GB:3g.40gb", 42, 4), ("a100-pcie-40gb-2g.10gb", 28, 2),
+        ("h100-sxm 1g.10gb", 16, 1), ("h100-sxm 3g.40gb", 60, 4), ("a30 2g.12gb", 28, 4),
+    ],
+)  # fmt: skip
 def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> None:
-    """Multi-Instance GPU User Guide, profiles of the A100: 14 multiprocessors a slice, eighths of memory and cache."""
+    """Multi-Instance GPU User Guide: 14 multiprocessors a slice of an A100, eighths of memory and cache."""
     part = machine(name)
     whole = part.stated
     assert part.cores == cores
@@ -22,7 +25,18 @@ def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> N
     assert part.bandwidth(part.main_memory) == pytest.approx(whole.bandwidth(whole.main_memory) * eighths / 8)
 
 
-@pytest.mark.parametrize("name", ["v100-pcie 1g.10gb", "h100-sxm 1g.100gb", "mi300x 1g.10gb", "nothing 1g.10gb"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v100-pcie 1g.10gb",
+        "h100-sxm 1g.100gb",
+        "h100-sxm 7g.10gb",
+        "rtx-3090 1g.3gb",
+        "h100-sxm 1g.0gb",
+        "mi300x 1g.10gb",
+        "nothing 1g.10gb",
+    ],
+)
 def test_what_has_no_slices_says_so(name: str) -> None:
     with pytest.raises(InputError, match="no slice|unknown machine"):
         machine(name)

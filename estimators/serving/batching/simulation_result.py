@@ -169,7 +169,7 @@ class SimulationResult(Answer):
         """Share of the run in which a replica works ("busy"), or reads prompts ("prompt")."""
         spans = self.stretches[:, 2] - self.stretches[:, 1]
         inside = spans if what == "busy" else spans[self.stretches[:, 5] > 0]
-        return float(inside.sum()) / (self.span * self.replicas)
+        return min(1.0, float(inside.sum()) / (self.span * self.replicas))  # a carried run's steps may overlap
 
     def quantiles(self, measure: str, levels: Sequence[float] = (0.5, 0.9, 0.99)) -> dict[str, float]:
         """Mean and quantiles (p50, p90, p99) of "ttft", "tpot", "itl" (single tokens) or "latency", in seconds."""
