@@ -22,6 +22,8 @@ from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 
+NO_IMAGES = ("attention", "softmax", "norm.layer")
+"""Kinds whose backward passes hardly one of the timed image networks has."""
 GROUPED = "convolution.groups"
 """Convolutions in groups and depthwise ones, which no table of single kernels has."""
 TIMED, PROGRAMS, BOTH = "timed", "programs", "both"
@@ -50,8 +52,10 @@ class SharedKernels(FormulaModel):
     shares: FrozenDict[float]
 
     def share(self, op: Op) -> float:
-        """Of `programs` in the log time of an operation; of backward passes in 16 bits alone."""
-        return 0.0 if is_backward(op) and op.dtype not in HALF else self.shares.get(shared_name(op), 0.0)
+        """Of `programs` in the log time of an operation; of backward passes in 16 bits alone, as image networks have."""
+        name = shared_name(op)
+        alone = is_backward(op) and (op.dtype not in HALF or name.rpartition(".")[0] in NO_IMAGES)
+        return 0.0 if alone else self.shares.get(name, 0.0)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The parts that answer, and their keys."""
