@@ -52,7 +52,7 @@ class SharedKernels(FormulaModel):
     shares: FrozenDict[float]
 
     def share(self, op: Op) -> float:
-        """Of `programs` in the log time of an operation; of backward passes those in 16 bits that image networks have."""
+        """Of `programs` in the log time of an operation; of backward passes, those of image networks in 16 bits."""
         name = shared_name(op)
         alone = is_backward(op) and (op.dtype not in HALF or name.rpartition(".")[0] in NO_IMAGES)
         return 0.0 if alone else self.shares.get(name, 0.0)
