@@ -21,8 +21,8 @@ THIN = 16
 """Rows or columns of a product below which it only reads a matrix."""
 LAST, BACKWARD, DEPTHWISE = ".last", ".backward", "convolution.depthwise"
 """Of layers whose channels lie together; of backward passes; a class."""
-EITHER_WAY = ("gemm", "elementwise", "move", "reduction", "gather")
-"""Kinds whose backward passes run the kernels of forward ones."""
+EITHER_WAY = ("elementwise", "move", "reduction", "gather")
+"""Kinds whose backward passes run the kernels of forward ones: products have transposed operands there."""
 OTHERS = "elementwise"
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
@@ -56,7 +56,7 @@ def class_of(op: Op) -> str:
 def kernel_class(op: Op) -> str:
     """`class_of`, where the channels of images lie together, and of a backward pass in 16 bits: other kernels.
 
-    Products and what only moves bytes run the same kernels either way.
+    What only moves bytes runs the same kernels either way.
     """
     together = op.attributes.get("order") in LAST_ORDERS and op.kind in ("convolution", "pool")
     backward = is_backward(op) and op.dtype in HALF and op.kind not in EITHER_WAY  # no other type was fitted
