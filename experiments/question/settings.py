@@ -241,6 +241,11 @@ def today_and_varied(
 ) -> tuple[Mapping[str, Any] | Sequence[str], Mapping[str, Any] | Sequence[str]]:
     """Settings and axes where a size is set and varies: the set value is today's, as with a number of the run.
 
+    Raises
+    ------
+    InputError
+        Where a name varies twice.
+
     Examples
     --------
     >>> today_and_varied(["workload.batch=8"], ["workload.batch=1,2"])
@@ -248,7 +253,10 @@ def today_and_varied(
     >>> today_and_varied({"workload.batch": 8}, {"run.batch": [1, 2]})
     ({'run.batch': 8}, {'run.batch': [1, 2]})
     """
-    named, varied = ({text.partition("=")[0].strip() for text in texts} for texts in (settings, vary))
+    axes = [text.partition("=")[0].strip() for text in vary]
+    if twice := [name for place, name in enumerate(axes) if name in axes[:place]]:
+        raise InputError(f"{twice[0]} varies twice: give all its values once, with commas between them")
+    named, varied = {text.partition("=")[0].strip() for text in settings}, set(axes)
     set_sizes = {name.removeprefix("workload.") for name in named if name.startswith("workload.")}
     both = {f"workload.{name}" for name in set_sizes if {f"workload.{name}", f"run.{name}"} & varied}
 

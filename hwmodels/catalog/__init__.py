@@ -125,6 +125,8 @@ MIG = re.compile(r"(.+?)[ :-](?:MIG )?([1-7])g\.(\d{1,3})gb", re.IGNORECASE)
 MIG_FAMILIES = ("nvidia-ampere-ga100", "nvidia-hopper-gh100", "nvidia-blackwell-gb100")
 MIG_SLICES, MIG_EIGHTHS = 7, 8
 """Slices of the cores, and of memory and last cache (Multi-Instance GPU User Guide of NVIDIA's)."""
+MIG_ROUNDED = 0.25
+"""By how much a profile's name may differ from the eighths of the memory that it has."""
 MIG_CORES: Mapping[int, Mapping[int, int]] = MappingProxyType(
     {
         56: MappingProxyType({1: 14, 2: 28, 4: 56}),
@@ -141,7 +143,7 @@ MIG_PAIRS = ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
 def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     """An instance of so many of seven slices of the cores, and the eighths of the memory that hold its bytes.
 
-    Idle power, cap and price are shared out by slices: no meter tells them apart.
+    Idle power and price are shared out by slices: no meter tells them apart. The cap is the whole card's.
     Raises InputError where the GPU has no such slices, or less memory.
     """
     main = whole.memory[whole.main_memory].capacity
@@ -149,7 +151,8 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     eighths = math.ceil(MIG_EIGHTHS * capacity / main - 0.2)
     few = MIG_SLICES if whole.cores > 56 else 4
     sold = [(a, b) if few == MIG_SLICES else (a, 2 * a) for a, b in MIG_PAIRS if few == MIG_SLICES or a in (1, 2, 4)]
-    if whole.family not in MIG_FAMILIES or (cores, eighths) not in sold:
+    odd = abs(capacity / (main * eighths / MIG_EIGHTHS) - 1) > MIG_ROUNDED if eighths else True
+    if whole.family not in MIG_FAMILIES or (cores, eighths) not in sold or odd:
         known = ", ".join(f"{a}g with {b}/8" for a, b in dict.fromkeys(sold))
         raise InputError(
             f"{whole.name!r} has no slice {profile}: want an A30, A100, H100, H200, B200 or alike, and of its "
@@ -158,7 +161,7 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     share, counts = eighths / MIG_EIGHTHS, MIG_CORES.get(whole.cores, {})
     count = counts.get(cores) or 2 * cores * (whole.cores // (2 * MIG_SLICES))
     changed: dict[str, Any] = {"name": f"{whole.name}, slice {profile}", "cores": count}
-    parts = {"power.idle": whole.power.idle, "power.cap": whole.power.cap, "price": whole.price}
+    parts = {"power.idle": whole.power.idle, "price": whole.price}
     changed |= {name: value * cores / few for name, value in parts.items() if value}
     for level, memory in whole.memory.items():
         if memory.per == "machine":

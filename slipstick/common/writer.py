@@ -23,7 +23,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[A
     written there.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: is {'a folder' if path.is_dir() else 'no regular file'}; choose another name")

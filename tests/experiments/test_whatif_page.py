@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
@@ -55,3 +56,8 @@ def test_points_that_are_alike_but_not_as_today_are_no_absence_of_change(tmp_pat
     assert found.frame.time_ratio[0] > 1.5 and cards(found)[0].value != "no change"
     still = cards(_found(Space(FrozenDict({"machine.memory.HBM2.capacity": (8e9, 16e9)}))))[0]
     assert still.value == "no change" and "bounds today's time" in still.meaning
+
+
+def test_a_quantity_that_varies_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="machine.clock varies twice"):
+        question("gemm", "v100-sxm", "roofline", vary=[f"{CLOCK}=1GHz", f"{CLOCK}=2GHz"])
