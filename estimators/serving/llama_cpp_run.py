@@ -299,7 +299,8 @@ class Local(Answer):
         for phase, work, rate, of in timed:
             expected = 1 / phase.seconds(work, groups)
             if abs(math.log(rate / expected)) > FAR * phase.half_width(work, groups):
-                far += f" (beware: {count_shown(expected)}{of} were expected; so far from it, it is taken only in part)"
+                far += f" (beware: {count_shown(expected)}{of} were expected; "
+                far += "so far from it, the run is taken only in part)"
         return far
 
     @property

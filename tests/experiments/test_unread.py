@@ -187,7 +187,8 @@ def _said_of(machine: str, work: str, name: str, factor: float) -> str:
         faster = ratio < 1
         wrong = (FASTER.search(name) and faster != (factor > 1)) or (SLOWER.search(name) and faster != (factor < 1))
         return f"time x {ratio:.4g}" if wrong else ""
-    if name in {one.name for one in after.not_used} or before.interval() != after.interval():
+    moved = before.interval() != after.interval() or before.energy != after.energy
+    if moved or name in {one.name for one in after.not_used}:
         return ""
     notes = [one.note for one in after.conditions if one.name == name]
     return "" if any(notes) else "dropped in silence"
