@@ -157,7 +157,7 @@ def _dims(kind: str, row: dict[Any, Any]) -> tuple[dict[str, Amount], dict[str, 
     return {**dims, "batch": 1}, {"stride": (stride, stride)}
 
 
-TWINS = (
+SAME_CHIPS = (
     ("h100-sxm", "h200-sxm"),
     ("h200-sxm", "h100-sxm"),
     ("h100-pcie", "h100-sxm"),
@@ -178,7 +178,7 @@ def _kernels(data: Data) -> list[Ratios]:
         *attention(folder),
         *single_precision(folder),
     ]
-    made = [one.ratios(*pair) for one in serving for pair in TWINS]
+    made = [one.ratios(*pair) for one in serving for pair in SAME_CHIPS]
     made += [one.ratios(*pair) for one in deepbench(folder) for pair in CARDS]
     if not (known := [one for each in made for one in each]):
         raise MissingError(f"no kernels of two such machines in {folder}")
