@@ -2,30 +2,30 @@
 
 Compilers of accelerators keep the activations between two layers in the memory on the chip (Jouppi et al.,
 "In-Datacenter Performance Analysis of a Tensor Processing Unit", ISCA 2017: a unified buffer of 24 MiB holds them),
-while weights are fetched for every pass unless all of them fit.
+while weights are fetched from main memory for every pass (there from 8 GiB of Weight Memory; later runtimes load them
+anew in each execution). Where they stay on the chip, `machine.runtime.cache` is set to warm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.interconnect.compute_and_collectives import joint_form
 from slipstick.estimators.roofline.roofline import product_of_fields
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
+from slipstick.estimators.symbolic.cache_residency import rated_caches
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.tpu.systolic_array import AXES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
-from slipstick.workloads.graph.footprint import attends_to_cache, resident_bytes
+from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.work import product
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op
 
 FAR = "operation.far"
 """Name of the amount of bytes that other layers do not leave on the chip."""
@@ -35,16 +35,14 @@ FAR = "operation.far"
 class UnifiedBuffer(FormulaModel):
     """An operation takes as `inner` says with warm caches, or as long as what lies far away needs to come.
 
-    t = max(t_inner, far bytes / bandwidth of main memory x share that the last cache does not hold)
+    t = max(t_inner, far bytes / bandwidth of main memory)
 
     `inner`: times with a runtime whose caches are warm: the last one holds what an operation touches, as far as it
         fits.
-    `kept`: bytes that lie in memory from one pass to the next: where the last cache holds them all, nothing is far.
     `trains`: whether the pass is a training step, which keeps what the forward pass computes until the backward pass.
     """
 
     inner: FormulaModel
-    kept: float
     trains: bool = False
 
     def key(self, op: Op, machine: Machine) -> Hashable:
@@ -52,9 +50,9 @@ class UnifiedBuffer(FormulaModel):
         return self.inner.key(op, machine), self._is_far(op)
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the inner model, with the bytes that are kept; None where that has none."""
+        """That of the inner model; None where that has none."""
         inner = joint_form({"inner": self.inner}, machine)
-        return None if inner is None else (inner, self.kept, self.trains)
+        return None if inner is None else (inner, self.trains)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: those of the inner model, whose parameters stand under ``inner``, and operation.far."""
@@ -62,9 +60,8 @@ class UnifiedBuffer(FormulaModel):
         near = self.inner.formula(op, machine).substitute(renamed)
         if not self._is_far(op) or near.expression == 0:
             return near
-        held = Largest(1, capacity_of_all(machine, rated_caches(machine)[-1]))
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        seconds = symbol(FAR) / rate * share_beyond(sp.Float(max(self.kept, 1.0)), held)
+        seconds = symbol(FAR) / rate
         terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds, evaluate=False)}
         return Formula(sp.Max(near.expression, seconds, evaluate=False), near.unit, near.source, FrozenDict(terms))
 
@@ -76,7 +73,7 @@ class UnifiedBuffer(FormulaModel):
         """What lies where."""
         near, far = rated_caches(machine)[-1], machine.main_memory
         later = "weights and what the backward pass needs" if self.trains else "weights"
-        return f"a layer's tiles in {near} where they fit, {later} from {far} unless all fit"
+        return f"a layer's tiles in {near} where they fit, {later} from {far}"
 
     def _is_far(self, op: Op) -> bool:
         return far_bytes(op, trains=self.trains) != 0
@@ -93,16 +90,6 @@ def far_bytes(op: Op, *, trains: bool) -> Amount:
     if op.attributes.get("phase", "forward") != "forward":
         return op.cost["read"] / 2
     return _weights(op) + (op.cost["written"] if trains and op.kind != "view" else 0)
-
-
-def kept_bytes(workload: Workload) -> float:
-    """Bytes that one pass leaves for the next; without known parameters all that its operations find far away."""
-    lying = resident_bytes(workload)
-    if lying is not None:
-        return lying
-    amounts: Iterable[Amount] = (far_bytes(op, trains=False) * op.times for op in workload)
-    total = sum(amounts)
-    return float("inf") if is_symbolic(total) and total.free_symbols else float(total)
 
 
 def _weights(op: Op) -> Amount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import parse_quantity
-from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
+from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import Sensitivity, crossovers, sensitivity
@@ -21,7 +22,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.explain.evaluator import Evaluator, sides
-from slipstick.experiments.question.facts import HOST
+from slipstick.experiments.question.facts import shares
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import unused_names
 from slipstick.hwmodels.machine_fields import unit_of_name
@@ -143,7 +144,7 @@ def shown(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
-    """Share of the time by what bounds it.
+    """Share of the time by what bounds it, as an estimate says it; `operations`: how many parts stand under it.
 
     Examples
     --------
@@ -152,16 +153,8 @@ def bottleneck_rows(answer: Estimate) -> list[dict[str, Any]]:
     >>> rows[0]["bound_by"], round(sum(row["share"] for row in rows), 6)
     ('compute', 1.0)
     """
-    totals: dict[str, list[float]] = {}
-    for part in answer.parts:
-        totals.setdefault(part.bound_by or part.kind, []).append(part.contribution)
-    if FIXED in answer.remainder:
-        totals[FIXED] = [answer.remainder[FIXED]]
-    if WAITING in answer.remainder and answer.metrics.get("device_busy", 1.0) < 1.0:
-        totals[HOST] = [answer.remainder[WAITING]]
-    whole = sum(map(sum, totals.values())) or 1.0
-    rows = [{"bound_by": name, "share": sum(t) / whole, "operations": len(t)} for name, t in totals.items()]
-    return sorted(rows, key=lambda row: -float(str(row["share"])))
+    counts = Counter(part.bound_by or part.kind for part in answer.parts)
+    return [{"bound_by": name, "share": share, "operations": counts.get(name, 1)} for name, share in shares(answer)]
 
 
 def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -302,13 +302,13 @@ def _with_memory_on_chip(
 ) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Machine]:
     """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
     from slipstick.estimators.symbolic.cache_residency import rated_caches
-    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer, kept_bytes
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
     caches = rated_caches(machine)
     if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
         return model, machine
     trains = "optimizer" in workload.kinds
-    return UnifiedBuffer(model, kept_bytes(workload), trains), machine.using({"runtime.cache": "warm"})
+    return UnifiedBuffer(model, trains), machine.using({"runtime.cache": "warm"})
 
 
 LAWS: Mapping[str, Callable[[Asked], Default]] = {

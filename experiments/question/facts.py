@@ -47,7 +47,7 @@ class Facts:
 
     `mfu`: seconds that the matrix products would take at the peak rates that serve their data types, over the time:
         with one type the usual MFU. `mfu_of` names that peak, or says that they are several.
-    `bandwidth`: share of the main memory's bandwidth.
+    `bandwidth`: share of the main memory's bandwidth; None where caches serve what it could not.
     `bounds`: share of the time by what bounds it.
     """
 
@@ -80,11 +80,12 @@ def facts(question: Question, answer: Estimate) -> Facts:
     free = question.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time
+    drawn = moved / there if there else 0.0
     return Facts(
         _throughput(question.workload, sizes, work, answer.time) or (_of_work(whole, answer.time) if known else None),
         mfu,
         peak,
-        moved / there if moved and there else None,
+        drawn if 0 < drawn <= MOST_DRAWN else None,
         memory_need(bound, question.machine, question.workload.bind_known(sizes)) if known else None,
         groups(answer),
         bounds(answer),
@@ -111,7 +112,12 @@ def groups(answer: Estimate) -> tuple[KindShare, ...]:
 
 
 def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
-    """Share of the time by what bounds it, largest first, 1 in all; empty where nothing says.
+    """See `shares`; empty where no part says what bounds it."""
+    return shares(answer) if any(part.bound_by for part in answer.parts) else ()
+
+
+def shares(answer: Estimate) -> tuple[tuple[str, float], ...]:
+    """Share of the time by what bounds it, largest first, 1 in all.
 
     A part of which only the kind is known stands under its kind.
     Where a host issues operations more slowly than the device works, the device's idle share is the host's.
@@ -121,23 +127,23 @@ def bounds(answer: Estimate) -> tuple[tuple[str, float], ...]:
     if busy < 1.0:
         left.pop(WAITING, None)
     whole = sum(left.values()) + sum(part.contribution for part in answer.parts) or 1.0
-    shares: dict[str, float] = {}
-    if not any(part.bound_by for part in answer.parts):
-        return ()
+    by_bound: dict[str, float] = {}
     for part in answer.parts:
         if part.contribution > 0:
             name = part.bound_by or part.kind
-            shares[name] = shares.get(name, 0.0) + part.contribution
+            by_bound[name] = by_bound.get(name, 0.0) + part.contribution
     for name, seconds in left.items():
-        shares[name] = shares.get(name, 0.0) + seconds
-    shares = {name: busy * seconds / whole for name, seconds in shares.items()}
+        by_bound[name] = by_bound.get(name, 0.0) + seconds
+    by_bound = {name: busy * seconds / whole for name, seconds in by_bound.items()}
     if busy < 1.0:
-        shares[HOST] = shares.get(HOST, 0.0) + 1.0 - busy
-    return tuple(sorted(shares.items(), key=lambda entry: -entry[1]))
+        by_bound[HOST] = by_bound.get(HOST, 0.0) + 1.0 - busy
+    return tuple(sorted(by_bound.items(), key=lambda entry: -entry[1]))
 
 
 IN_WORDS = {"collective": "link", "stream": "memory", "gather": "memory", "reading weights": "memory"}
 """What bounds a time, by the words of single models and by kinds of operations that say no more."""
+MOST_DRAWN = 1.0
+"""Largest share of the main memory's bandwidth."""
 WAITS = 0.05
 """Share of a step from which on a device that waits for its input is bound by it."""
 

@@ -11,6 +11,8 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
+from slipstick.operations import dense
+from slipstick.workloads.graph.workload import Workload
 
 
 def npu(sram: str = "48 MB", rows: int = 256, bandwidth: str = "60 GB/s") -> Machine:
@@ -43,26 +45,33 @@ def test_three_types_three_sizes_and_two_runtimes_are_answered(dtype: str) -> No
         assert times == sorted(times, reverse=True) and math.isfinite(times[0])
 
 
-def test_weights_that_fit_make_the_memory_on_the_chip_count_as_warm_caches_do() -> None:
-    """11.7 MB of weights lie in 48 MB: nothing comes from afar, and both ratios are those of warm caches."""
+def test_weights_that_stay_on_the_chip_are_warm_caches() -> None:
+    """11.7 MB of weights in 48 MB, `machine.runtime.cache` warm: nothing comes from afar."""
     ours, theirs = (
         [asked(npu(sram, rows=0), estimator=name, mode="eager", **state).answer().time for sram in ("1 kB", "48 MB")]
-        for name, state in ((None, {}), ("roofline", {"cache": "warm"}))
+        for name, state in ((None, {"cache": "warm"}), ("roofline", {"cache": "warm"}))
     )
     assert theirs[0] / theirs[1] > 3
     assert ours[0] / ours[1] == pytest.approx(theirs[0] / theirs[1], rel=0.1)
     array = [
         asked(npu(), estimator=name, mode="eager", **state)
-        for name, state in ((None, {}), ("systolic", {"cache": "warm"}))
+        for name, state in ((None, {"cache": "warm"}), ("systolic", {"cache": "warm"}))
     ]
     assert array[0].answer().time == pytest.approx(array[1].answer().time, rel=1e-12)
 
 
-def test_weights_that_do_not_fit_are_read_in_every_pass() -> None:
+def test_weights_are_read_in_every_pass() -> None:
     """A word of a model of 8 billion parameters in 16 bits takes at least its weights over the main memory's rate."""
     answer = asked(npu(bandwidth="600 GB/s"), "llama-3-8b-decode", "bfloat16").answer()
     assert answer.time > 8e9 * 2 / 600e9
-    assert any("weights from DRAM unless all fit" in text for text in answer.assumptions)
+    assert any("weights from DRAM" in text for text in answer.assumptions)
+
+
+def test_equal_layers_take_their_number_times_one() -> None:
+    """Whether their weights together fit into Trainium2's 224 MiB of SBUF: 24 MiB of float32 a network."""
+    layers = [dense(f"d{i}", 16, 1024, 1024) for i in range(6 * 16)]
+    few, many = (question(Workload("layers", tuple(layers[:n])), "trainium2").answer().time for n in (6, 96))
+    assert many == pytest.approx(16 * few, rel=1e-9)
 
 
 def test_half_the_rate_takes_twice_the_cycles() -> None:
