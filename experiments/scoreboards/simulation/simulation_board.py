@@ -50,7 +50,7 @@ RUNS = 60
 
 def own_pipelines(data: Data) -> Iterator[Scored]:
     """Threads of this host that sleep, queue and wait for each other; nothing is fitted."""
-    path = BUNDLED if data.scored is None else data.scored / BUNDLED.name
+    path = (data.scored or BUNDLED.parent) / BUNDLED.name
     if not path.exists():
         raise MissingError(f"no {path.name} in {data.scored}")
     measured = read_pipelines(path)
@@ -161,7 +161,7 @@ TRACES, LOADED, WORKERS = "traces/kineto_tb", "*num_workers_0_*", 4
 
 def loaders(data: Data) -> Iterator[Scored]:
     """A training step whose batches four workers load, from traces in which the loop loads them itself."""
-    folder = data.folder / TRACES if data.scored is None else data.scored / TRACES
+    folder = data.judged_folder / TRACES
     graphs = {path: read_trace_graph(path) for path in sorted(folder.glob(LOADED))}
     there = [read_trace_graph(path) for path in sorted(folder.glob(LOADED.replace("0", str(WORKERS))))]
     rows = [(_with_workers(graph), replay(other).step) for graph in graphs.values() for other in there]
@@ -196,8 +196,6 @@ def _with_workers(graph: TraceGraph) -> tuple[float, float, float]:
 
 def memory_queue(data: Data) -> Iterator[Scored]:
     """Contention of threads at one memory (Viebke et al. 2019, Table IV): more threads from the fewer ones."""
-    if data.scored is not None:
-        return
     rows: list[tuple[float, float, float, float, float]] = []
     groups = []
     for size in SIZES:
@@ -349,8 +347,6 @@ NAMES = ("decode.service", "decode.variation")
 
 def planted(data: Data) -> Iterator[Scored]:
     """Jobs whose numbers are known, fitted through the simulation to the steps of one run; by formula beside it."""
-    if data.scored is not None:
-        return
     generator = np.random.default_rng(11)
     fitted: dict[str, list[tuple[float, ...]]] = {name: [] for name in NAMES}
     with tempfile.TemporaryDirectory() as folder:
