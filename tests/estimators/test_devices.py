@@ -19,9 +19,9 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices, variant_name
 from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, times
-from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, thinned
 from slipstick.estimators.gpu.transfer.parameters_only import without_rows
+from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise

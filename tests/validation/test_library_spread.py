@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slipstick.estimators.gpu.gpu_step import GpuStep, gpu_step
-from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
+from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.library_spread import differences, spread

@@ -23,12 +23,11 @@ from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, f
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass
-from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, ParameterPosterior
 from slipstick.estimators.gpu.transfer.pooling_constants import MOST_SURE, UNKNOWN
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ResidualByShapeEstimator
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, library_spreads
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.symbolic.parameters import declared

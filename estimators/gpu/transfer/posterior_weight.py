@@ -17,10 +17,10 @@ import numpy as np
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.user_rows import left_out_errors
 from slipstick.estimators.gpu.transfer.anchor_constants import CAPPED, FALLS, OTHER_FALLS, SHARES, STACKS
-from slipstick.estimators.gpu.transfer.distance_weight import fading
 from slipstick.estimators.gpu.transfer.linearised_rows import FEW, LinearisedRows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
+from slipstick.estimators.gpu.transfer.residual_by_shape import fading
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 FOLDS = 24

@@ -18,7 +18,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.gpu.kernels.kernel_classes import entry
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.transfer.distance_weight import fading
+from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, kind_of, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.symbolic.formula import Formula
@@ -140,3 +140,9 @@ class ResidualByShapeEstimator(ComposedEstimator):
             self._check_names(workload, machine, free)
             return PointByPoint(self, workload, machine, FrozenDict(run or {}), tuple(free))
         return super().compile(workload, machine, free, run)
+
+
+def fading(logs: FloatArray, low: float, high: float) -> FloatArray:
+    """How much of what anchors between two log times say holds at others: 1 between them, falling beyond."""
+    octaves = np.maximum(np.maximum(low - logs, logs - high), 0.0) / np.log(2)
+    return np.asarray(np.exp(-0.5 * (octaves / LENGTH) ** 2))

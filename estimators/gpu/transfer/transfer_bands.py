@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS
 from slipstick.estimators.symbolic.lambdified import FloatArray
+
+LIBRARIES = "libraries"
+"""What is fitted of how far two kernel libraries differ on one device (`slipstick validate --refit libraries`)."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +89,16 @@ def widened(known: Scatter, errors: FloatArray, predicted: FloatArray, tails: fl
     share = np.minimum(np.abs(errors), LARGEST) / (known.of(predicted) / tails)
     factor = float(np.sqrt((ROWS + np.sum(share**2)) / (ROWS + len(share))))
     return replace(known, short=known.short * factor, long=known.long * factor)
+
+
+@cache
+def library_spreads() -> Mapping[str, float]:
+    """Standard deviation of log time between two libraries where none is named, by kind of operation; kinds that are
+    not in it differ as products do."""
+    return {kind: float(spread) for kind, spread in load_fitted(LIBRARIES).facts.items()}
+
+
+def between_libraries(spreads: Mapping[str, float], name: str) -> float:
+    """Standard deviation of log time (of no unit) of a class, such as "attention.bfloat16": what libraries of its kind
+    differ by, else those of products."""
+    return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))

@@ -20,14 +20,20 @@ from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.gpu.transfer.kernel_class import SAMPLED, KernelClass, kind_of, times
-from slipstick.estimators.gpu.transfer.kernel_libraries import between_libraries
 from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left, repeats
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.gpu.transfer.parameter_priors import NORMAL, ParameterPosterior, believed
 from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE, UNKNOWN
 from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
 from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, ShapeFactor
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, at_least, of_one_source, scatter, widened
+from slipstick.estimators.gpu.transfer.transfer_bands import (
+    Scatter,
+    at_least,
+    between_libraries,
+    of_one_source,
+    scatter,
+    widened,
+)
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 

@@ -18,7 +18,7 @@ import numpy as np
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.scores import LEVEL
-from slipstick.estimators.gpu.transfer.kernel_libraries import NAME
+from slipstick.estimators.gpu.transfer.transfer_bands import LIBRARIES
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.scoreboards.gpu.gpu_data import ATTENTION_DIMS, GEMM_DIMS, aiconfigurator
 
@@ -79,7 +79,7 @@ def refit() -> FittedFile:
     paths = sorted(path for name in names for path in (folder / HOME).glob(f"*/*/*/*/{name}"))
     known = [path for path in paths if " ".join(path.parts[-3:-1]) in STACKS]
     files = {path.relative_to(folder).as_posix(): digest(path) for path in known}
-    return FittedFile(NAME, files, used, {}, tuple(outer), NOTE, facts)
+    return FittedFile(LIBRARIES, files, used, {}, tuple(outer), NOTE, facts)
 
 
 def _outer(kind: str, logs: Mapping[tuple[str, str], FloatArray]) -> OuterScore:
