@@ -17,6 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain import explanation as why
 from slipstick.experiments.explain.evaluator import Evaluator, sides
+from slipstick.experiments.question.facts import bounds
 from slipstick.experiments.question.question import Question, question
 
 GNMT = ("gnmt", "v100-sxm", "roofline")
@@ -256,3 +257,12 @@ def test_slopes_of_a_size_are_of_sizes_that_tile_as_well(on: str) -> None:
     (row,) = (each for each in rows if each["quantity"] == "run.seq_len")
     for slope in (row["elasticity"], *sides(Evaluator.of(query), "run.seq_len")):
         assert slope is not None and 1 <= slope <= 2 + 0.01 * 16
+
+
+@pytest.mark.parametrize("on", ["tpu-v5e", "h100-sxm"])
+def test_what_bounds_a_time_has_the_shares_of_the_estimate(on: str) -> None:
+    """Several lanes work on a TPU: their overlap is a share of both, or of neither."""
+    told = {row["bound_by"]: row["share"] for row in ss.explain("bert-base", on).bottlenecks}
+    query = ss.question("bert-base", on)
+    assert told == pytest.approx(dict(bounds(query.answer())))
+    assert sum(told.values()) == pytest.approx(1)
