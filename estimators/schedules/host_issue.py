@@ -29,6 +29,7 @@ from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.transforms.channels_last import INSERTED
 
 SOURCE = "the longer of the device's kernels and the host that issues them"
 DEVICE = "the device's time of kernels that are timed by themselves"
@@ -116,7 +117,9 @@ def _issued(workload: Same[Workload], free_kinds: tuple[str, ...]) -> float | No
 
 
 def issues(op: Op) -> int:
-    """How many operations of the unfused graph an operation stands for."""
+    """How many operations of the unfused graph an operation stands for; none, where a compiler put it in."""
+    if op.attributes.get(INSERTED):
+        return 0
     fused = op.attributes.get("fused", ())
     count = sum(name != CAST for name in fused) if isinstance(fused, tuple) else 0
     return max(1, count if op.kind == "elementwise" else 1 + count)

@@ -19,6 +19,8 @@ GROUPED, SMALL, NARROWING, USUAL = 1.358, 0.783, 0.725, 0.823
 """Time over that in the old layout which PyTorch expects (the same function): of grouped convolutions, of few channels,
 of half as many channels out as in, and of the others."""
 FEW = 64
+INSERTED = "inserted"
+"""Attribute of an operation that a compiler puts into a graph."""
 
 
 @lru_cache(maxsize=16)
@@ -72,4 +74,6 @@ def _copy(op: Op, side: str) -> Op:
     for axis in AXES:
         size *= float(op.dims[f"{side}_{axis}"])
     dims = {"elements": size, "reads": size, "writes": size}
-    return operation(f"{op.name}.layout_{side}", "elementwise", dims, op.dtype, {"function": "copy"}, times=op.times)
+    return operation(
+        f"{op.name}.layout_{side}", "elementwise", dims, op.dtype, {"function": "copy", INSERTED: True}, times=op.times
+    )
