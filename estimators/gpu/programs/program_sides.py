@@ -295,7 +295,7 @@ AMOUNTS: Mapping[str, Callable[[Op], float]] = {
 
 
 def _rounded(op: Op, machine: Machine, dtype: str) -> str:
-    """PyTorch rounds float32 convolutions to tfloat32 where NVIDIA's machines can; those of groups stay.
+    """PyTorch rounds float32 convolutions to tfloat32 where NVIDIA's machines can.
 
     Kernels of depthwise ones take no matrix instruction in any type and sum in float32 (aten/src/ATen/native/cuda:
     DepthwiseConv2d.cu, `acc_t`; cuDNN's as well).
@@ -303,7 +303,7 @@ def _rounded(op: Op, machine: Machine, dtype: str) -> str:
     name = class_of(op)
     if op.kind != "convolution" or dtype not in ("float32", "tfloat32", *(HALF if name == DEPTHWISE else ())):
         return dtype
-    dense = name not in (DEPTHWISE, "convolution.grouped")
+    dense = name != DEPTHWISE
     return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
 
 
