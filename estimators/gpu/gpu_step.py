@@ -26,12 +26,13 @@ from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import LIBRARY, ROWS, UNEVEN, band, of_libraries, outside, spent_on, uneven
 from slipstick.estimators.gpu.kernel_model_blend import (
+    PLAIN,
     in_programs,
     of_others,
     program_shares,
     programs_spread,
 )
-from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of, of_step
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
@@ -46,7 +47,7 @@ from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndC
 from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.parameters import declared
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Workload
 
@@ -102,7 +103,8 @@ def _measured_kernels(
         source = standing.measured if standing else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
-        kernels[name] = KernelParameters(**{**values, "overhead": 0.0})
+        own = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
+        kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if own else 0.0})
         if standing is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
@@ -170,7 +172,8 @@ def gpu_step(
     by_programs = program_kernels(machine.family, fitted=known.programs)
     second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
     first = math.hypot(every, UNEVEN if odd else 0.0)
-    other = [] if links else _by_programs(second, workload, machine, run, answer.time, first)
+    told = all(one.op.dtype in (*PLAIN, *HALF) for one in spent)
+    other = _by_programs(second, workload, machine, run, answer.time, first) if told and not links else []
     linked, crossing = _by_dies(estimator, workload, machine, run, answer.time)
 
     def width(without: Collection[Condition]) -> float:
@@ -223,8 +226,8 @@ def _by_programs(
 ) -> list[tuple[Condition, float]]:
     """What a second model says, with the band that holds it; none where that hardly leaves the band.
 
-    The second model was fitted to other measurements (whole programs of KernelBench in float32, issued by a host), so
-    it says nothing of recorded graphs and steps that attend to a cache.
+    The second model was fitted to other measurements (whole programs of KernelBench in float32, image networks in 16
+    bits, issued by a host), so it says nothing of recorded graphs, and is not asked of other types.
     """
     if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
         return []

@@ -235,7 +235,8 @@ class _Step:
 
     def read_cache(self, name: str, dims: dict[str, Any], times: Amount, numbers: Amount) -> None:
         """Attention whose keys and values lie in the cache: their bytes are the cache's, not the data type's."""
-        made = operation(name, "attention", dims, "bfloat16", times=times)
+        facts = {ROLE: "latent"} if self.model.latent else {}
+        made = operation(name, "attention", dims, "bfloat16", facts, times=times)
         amounts = {key: amount for key, amount in made.cost.items() if key != "read"}
         self.operations.append(replace(made, cost=Cost({**amounts, "read": numbers * SIZE_BYTES[made.dtype]})))
 

@@ -29,6 +29,7 @@ from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload_kind import role_of
 
 SOURCE = "docs/notes/gpu-operations.md; roofline: Williams et al., CACM 52(4), 2009"
 VECTOR_BYTES = 16
@@ -132,14 +133,36 @@ which split the keys."""
 _APART_BY_NAME = {name: one for one in APARTS for name in (one.plain, one.many)}
 
 
+LATENT = "latent"
+OF_STEPS = ("experts", LATENT)
+"""Roles in a step of a language model (`role_of`) that kernels of their own serve: layers of experts, whose kernels
+sort the tokens as well, and latent attention."""
+
+
 def class_of(op: Op) -> str:
-    """Which operations have parameters in common: kind and dtype, and on which side of `APARTS` they lie.
+    """Which operations have parameters in common: kind and dtype, on which side of `APARTS` they lie, a role of
+    `OF_STEPS`, and with it the type of stored weights or of a cache where it is another one.
 
     A dim that is open counts as more than 1.
     """
+    role = role_of(op)
+    return ".".join([_side(op), role, *_stored_type(op)]) if role in OF_STEPS else _side(op)
+
+
+def of_step(name: str) -> bool:
+    """Whether a class is one of a role of `OF_STEPS`."""
+    return not set(OF_STEPS).isdisjoint(name.split("."))
+
+
+def _side(op: Op) -> str:
     name = f"{op.kind}.{op.dtype}"
     one = apart(name)
     return one.many if one is not None and not is_one(op.dims, one.dim) else name
+
+
+def _stored_type(op: Op) -> tuple[str, ...]:
+    stored = str(op.attributes.get("weights", op.attributes.get("kv_dtype", op.dtype)))
+    return (stored,) if stored != op.dtype else ()
 
 
 def apart(name: str) -> OneAndMany | None:
@@ -151,7 +174,7 @@ def entry(names: Collection[str], op: Op) -> str:
     """Which of some classes ("gemm.float32", "gemm", "default") serves an operation: the nearest; "default" is one."""
     plain = f"{op.kind}.{op.dtype}"
     one = apart(plain)
-    nearest = (class_of(op), *((one.plain, one.many) if one else (plain,)), op.kind, "default")
+    nearest = (class_of(op), _side(op), *((one.plain, one.many) if one else (plain,)), op.kind, "default")
     chosen: str = next(name for name in nearest if name in names)
     return chosen
 
@@ -243,10 +266,13 @@ def convolution_bytes(dtype: str) -> sp.Expr:
     return _size(dtype) * (batch * (inputs * _axes("in") + outputs * _axes("out")) + filters)
 
 
-def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str, *, writes_cache: bool) -> Formula:
+def attention(
+    dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str, *, writes_cache: bool, latent: bool = False
+) -> Formula:
     """softmax(Q K') V in one kernel: blocks of query rows walk the keys; few blocks split the keys among cores.
 
-    Where the call also writes the new keys and values to a cache, they are read and written before.
+    Where the call also writes the new keys and values to a cache, they are read and written before. `latent`: values
+    are the first numbers of keys, so that the cache holds them once.
     """
     size, kv_size = _size(dtype), _size(kv_dtype)
     names = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
@@ -258,18 +284,19 @@ def attention(dtype: str, has: Resources, prefix: str, mask: str, kv_dtype: str,
     blocks = batch * heads / together * sp.ceiling(queries * together / rows) * parts
     met = keys - CAUSAL[mask] * (queries - Smallest(queries, rows)) / 2
     width = head_dim + value_dim
+    cached = head_dim if latent else width
     effort = 1 + parameters.small_tile * Largest(0, 128 / rows - 1)
     step = Largest(
         2 * rows * width * has.cores / has.flop_rate * effort,
-        width * kv_size / has.near_rate,
+        cached * kv_size / has.near_rate,
         parameters.step_cycles / has.clock,
     )
     work = sp.ceiling(blocks / has.cores) * (step * met / parts + parameters.tile_cycles / has.clock)
     work += Smallest(1, parts - 1) * parameters.split_overhead
-    once = batch * heads * queries * width * size + batch * kv_heads * keys * width * kv_size
+    once = batch * heads * queries * width * size + batch * kv_heads * keys * cached * kv_size
     time = overlapped(work, traffic_time(once, once, has), parameters.overlap)
     if writes_cache:
-        moved = 2 * batch * kv_heads * queries * width * kv_size
+        moved = 2 * batch * kv_heads * queries * cached * kv_size
         time += traffic_time(moved, moved + once, has)
     return MinOverConfigs(time, "s", SOURCE, menu=ATTENTIONS)
 

@@ -11,7 +11,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels import kernel_classes
-from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters, apart, class_of, entry
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, LATENT, KernelParameters, apart, class_of, entry
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.power.energy import MATRIX_ENERGY
@@ -22,9 +22,11 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
+from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, CachedAmount, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload_kind import role_of
 
 INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
@@ -163,8 +165,9 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
             facts = {"winograd": winograd and single, "transposed": transposed}
             maker = _maker(machine) if single else ""
             return kernel_classes.convolution(op.dtype, has, prefix, direction, **facts, maker=maker)
-        case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache):
-            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, writes_cache=writes_cache)
+        case "attention", (str() as mask, str() as kv_dtype, bool() as writes_cache, bool() as latent):
+            facts = {"writes_cache": writes_cache, "latent": latent}
+            return kernel_classes.attention(op.dtype, has, prefix, mask, kv_dtype, **facts)
         case "recurrent", _:
             return recurrent(op, has, prefix, algorithm(op, machine))
         case "softmax", _:
@@ -221,7 +224,12 @@ def _variant(op: Op) -> tuple[object, ...]:
         return direction, bool(taps == [1, 3, 3] and unit and not transposed), transposed
     if op.kind == "attention" and op.attributes.get("pass", "forward") == "forward":
         mask, stored = "causal" if op.attributes.get("causal") else "full", op.attributes.get("kv_dtype", op.dtype)
-        return mask, str(stored), bool(op.attributes.get("writes_cache"))
+        return (
+            mask,
+            str(stored),
+            bool(op.attributes.get("writes_cache")),
+            role_of(op) == LATENT and attends_to_cache(op),
+        )
     prepared = tuple(bool(op.attributes.get(name)) for name in PREPARED)
     if op.kind == "gemm" and (_stored(op) or any(prepared)):
         return _stored(op), *prepared

@@ -1,13 +1,10 @@
-"""Machines that nobody measured: kernels of PyTorch programs (`gpu/programs`) before one was timed, and the
-nearest shapes of a machine that stands for another.
+"""Machines that nobody measured: kernels of PyTorch programs (`gpu/programs`) before one was timed.
 
-version: 2
+version: 3
 chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each
-    program in ten folds (docs/notes/programs.md): expectations of `ProgramLaw`. Shapes: layers of experts and latent
-    attention of public serving stacks (docs/notes/gpu-operations.md). No weight of a prediction is typed: see
-    `estimators/fitting/ensemble_weights.py`.
+    program in ten folds (docs/notes/programs.md): expectations of `ProgramLaw`.
 refit: ``slipstick validate --refit programs`` fits the shares and seconds, about which the first constants say what is
-    expected; these are changed by hand and scored with ``slipstick validate programs`` and ``experts``.
+    expected; these are changed by hand and scored with ``slipstick validate programs``.
 scored on the same data: yes, devices, generations and programs left out, but these values saw all of them.
 """
 
@@ -32,5 +29,3 @@ Ampere, which libraries run on newer cores as well, on numbers of a byte (wider 
 of 16 bits; NVIDIA A100 whitepaper, 2020, table 4), and a quarter of the nearest cache."""
 CYCLES_SPREAD = 0.7
 """Spread of the log slowness against these rates, of which 1 is expected."""
-SHAPES, SHAPES_REACH = 4, 0.1
-"""Nearest shapes that are averaged, and octaves within which they count alike."""

@@ -1,34 +1,33 @@
-"""Layers of experts and latent attention of public serving stacks: the tables, and one fit for several machines."""
+"""Layers of experts and latent attention of public serving stacks: the tables, and each row as a question.
+
+A layer of experts is asked as a language model's step writes it (`workloads/language/language_step.py`): a product up
+and one down by those experts that have rows. Which rows one device gets depends on how experts are spread (`routed`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.common.frames import parquet_frame
-from slipstick.estimators.engine_steps.step_law import machine_groups
-from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.gpu.kernels.expert_layers import (
-    ExpertLayers,
-    LatentAttentions,
-    LayerParameters,
-    expert_times,
-    latent_decode_times,
-    latent_prefill_times,
-)
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.gpu.transfer.device_calibration import ENOUGH, variant_name
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import declared
 from slipstick.experiments.scoreboards.gpu.gpu_data import machine_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import SIZE_BYTES, Cost
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.op import Op
+from slipstick.workloads.graph.workload import Attribute, Workload
+from slipstick.workloads.graph.workload_kind import ROLE, WORK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,35 +35,29 @@ if TYPE_CHECKING:
 WEIGHTS = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int4_wo": 0.55}
 WEIGHTS |= {"nvfp4": 0.5625, "w4a16_mxfp4": 0.53125, "w4a8_mxfp4_mxfp8": 0.53125, "w4afp8": 0.53125}
 """Bytes of a weight, scales of groups included."""
-ARITHMETIC = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "fp8": "float8",
-    "fp8_block": "float8",
-    "int4_wo": "bfloat16",
-    "w4a16_mxfp4": "bfloat16",
-    "w4a8_mxfp4_mxfp8": "float8",
-    "w4afp8": "float8",
-    "nvfp4": "float4",
+MULTIPLIED = {
+    "bfloat16": ("bfloat16", ""),
+    "float16": ("float16", ""),
+    "fp8": ("float8", ""),
+    "fp8_block": ("float8_block", ""),
+    "int4_wo": ("bfloat16", "int4"),
+    "w4a16_mxfp4": ("bfloat16", "mxfp4"),
+    "w4a8_mxfp4_mxfp8": ("mxfp8", "mxfp4"),
+    "w4afp8": ("float8", "int4"),
+    "nvfp4": ("nvfp4", ""),
 }
+"""Types that a case multiplies in, and of its weights where they are narrower."""
 ROUTINGS = {"balanced": "balanced", "uniform": "balanced", "power_law_1.01": "skewed", "power_law_1.2": "busiest"}
-SPREADS = {
-    "launch": 0.8,
-    "compute_efficiency": 0.4,
-    "memory_efficiency": 0.3,
-    "block": 0.5,
-    "overlap": 0.7,
-    "resident": 0.7,
-}
-"""Of the logarithms, before any machine was measured."""
-LEVELS = (Grouping("generation", 0.15), Grouping("chip", 0.1))
-VARY = dict.fromkeys(("launch", "compute_efficiency", "memory_efficiency"), ("generation", "chip"))
-"""What differs from machine to machine beyond its data sheet."""
 SHAPES = {"experts": ("hidden_size", "inter_size", "topk", "num_experts"), "prefill": ("num_heads",)}
 SHAPES |= {"decode": SHAPES["prefill"]}
 """Rows of one machine and model err alike."""
-SAMPLE = 600
-"""Rows of a machine that a fit looks at."""
+LATENT, ROTARY, VALUE, KEY = 512, 64, 128, 192
+"""Sizes of DeepSeek-V3's latent attention (arXiv 2412.19437, table of hyper-parameters): latent and rotary part of what
+is cached, value and key of a head."""
+RECORDED = {"runtime.mode": "graph_replay", "runtime.launch_overhead": GRAPH_LAUNCH}
+"""How the stacks' collectors time."""
+HALF_SHARED = 128.0
+"""Ranks at which the busiest one of a power law of exponent 1.01 gets half of all rows; read off public timings."""
 
 
 @dataclass(frozen=True)
@@ -75,31 +68,101 @@ class ExpertCase:
     library: str
     dtype: str
 
-    def predicted(self, frame: pd.DataFrame, machine: Machine, has: LayerParameters) -> FloatArray:
-        """Seconds of each row."""
+    def asked(self, frame: pd.DataFrame) -> list[Workload]:
+        """Each row as kernels that run alone."""
+        made = self._layers(frame) if self.kind == "experts" else self._attentions(frame)
+        chains = ((ops, tuple((a.name, b.name) for a, b in pairwise(ops))) for ops in made)
+        return [Workload(self.kind, ops, edges, metadata=FrozenDict({WORK: "kernel"})) for ops, edges in chains]
+
+    def timed(self, frame: pd.DataFrame, at: Machine) -> list[OperationTimes]:
+        """Each row as the time of one operation: a layer of experts as two equal products, half of its time each."""
+        seconds = frame["time"].to_numpy(float)
         if self.kind == "experts":
-            return expert_times(_layers(frame), machine, ARITHMETIC[self.dtype], has)
-        calls = LatentAttentions(
-            frame["batch_size"].to_numpy(float),
-            frame["num_heads"].to_numpy(float),
-            (frame["isl"] + frame["step"]).to_numpy(float),
-            np.where(frame["kv_cache_dtype"] == "fp8", 1.0, 2.0),
-        )
-        times: Callable[..., FloatArray] = latent_prefill_times if self.kind == "prefill" else latent_decode_times
-        return times(calls, machine, has)
+            rows, active, hidden, inner = _routed(frame)
+            dims = {"batch": active, "m": 1.5 * inner, "n": rows / active, "k": hidden}
+            dtype, facts = self._product_facts
+            return [OperationTimes.of(at, "gemm", dtype, dims, seconds / 2, facts)]
+        made = []
+        for cached, part in frame.groupby("kv_cache_dtype"):
+            dims, facts = self._attention_dims(part), self._attention_facts(str(cached))
+            made.append(OperationTimes.of(at, "attention", "bfloat16", dims, part["time"].to_numpy(float), facts))
+        return made
+
+    @property
+    def _product_facts(self) -> tuple[str, dict[str, Attribute]]:
+        dtype, stored = MULTIPLIED[self.dtype]
+        return dtype, {ROLE: "experts", **({"weights": stored} if stored else {})}
+
+    def _layers(self, frame: pd.DataFrame) -> Iterator[tuple[Op, ...]]:
+        for rows, experts, hidden, inner in zip(*(one.tolist() for one in _routed(frame)), strict=True):
+            up = self._product("up", experts, 2 * inner, rows / experts, hidden)
+            yield up, self._product("down", experts, hidden, rows / experts, inner)
+
+    def _product(self, name: str, batch: float, m: float, n: float, k: float) -> Op:
+        """A product of all experts that have rows; activations move in 16 bits, weights as they are stored."""
+        dtype, facts = self._product_facts
+        made = operation(name, "gemm", {"batch": batch, "m": m, "n": n, "k": k}, dtype, facts)
+        read = batch * (m * k * WEIGHTS[self.dtype] + 2 * n * k)
+        return replace(made, cost=Cost({**made.cost, "read": read, "written": 2 * batch * m * n}))
+
+    def _attention_facts(self, cached: str) -> dict[str, Attribute]:
+        return {ROLE: "latent", "causal": self.kind != "decode", "kv_dtype": CACHED[cached]}
+
+    def _attention_dims(self, frame: pd.DataFrame) -> dict[str, FloatArray]:
+        """Whole prompts with keys and values unfolded for each head; or a new token, whose heads share one latent."""
+        names = ("batch_size", "num_heads", "isl", "step")
+        batch, heads, new, step = (frame[name].to_numpy(float) for name in names)
+        one, decodes = np.ones(len(frame)), self.kind == "decode"
+        made = {"batch": batch, "heads": heads, "keys": new + step, "kv_heads": one if decodes else heads}
+        made["queries"] = one if decodes else new
+        made["head_dim"] = one * (LATENT + ROTARY if decodes else KEY)
+        return {**made, "value_dim": one * (LATENT if decodes else VALUE)}
+
+    def _attentions(self, frame: pd.DataFrame) -> Iterator[tuple[Op, ...]]:
+        dims = self._attention_dims(frame)
+        columns = zip(frame["kv_cache_dtype"], *(one.tolist() for one in dims.values()), strict=True)
+        for cached, *values in columns:
+            sizes, facts = dict(zip(dims, values, strict=True)), self._attention_facts(cached)
+            made = operation("attention", "attention", sizes, "bfloat16", facts)
+            if self.kind == "decode":  # the latent is key and value at once
+                latent = sizes["keys"] * sizes["head_dim"] * SIZE_BYTES[CACHED[cached]]
+                read = sizes["batch"] * (latent + 2 * sizes["heads"] * sizes["head_dim"])
+                made = replace(made, cost=Cost({**made.cost, "read": read}))
+            yield (made,)
 
 
-def _layers(frame: pd.DataFrame) -> ExpertLayers:
-    def of(name: str) -> FloatArray:
-        return frame[name].to_numpy(float)
+def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Rows of a device, experts that have any, width of the model and of an expert on it."""
+    sizes = (frame[name].to_numpy(float) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size"))
+    inner = frame["inter_size"].to_numpy(float) / frame["moe_tp_size"].to_numpy(float)
+    return *routed(*sizes, frame["distribution"].map(ROUTINGS)), frame["hidden_size"].to_numpy(float), inner
 
-    routing: Any = frame["distribution"].map(ROUTINGS).tolist()
-    inner = np.asarray(frame["inter_size"] / frame["moe_tp_size"], dtype=np.float64)
-    weight = np.asarray(frame["moe_dtype"].map(WEIGHTS), dtype=np.float64)
-    ranks = of("moe_ep_size")
-    return ExpertLayers(
-        of("num_tokens"), of("hidden_size"), inner, of("topk"), of("num_experts"), ranks, weight, routing
+
+RAN = {"sglang": "sglang 0.5.10", "trtllm": "trtllm"}
+"""Stacks as libraries of kernels; TensorRT-LLM's differ by release."""
+CACHED = {"fp8": "float8", "bfloat16": "bfloat16", "float16": "bfloat16"}
+
+
+def routed(
+    tokens: FloatArray, chosen: FloatArray, experts: FloatArray, ranks: FloatArray, routing: Sequence[str]
+) -> tuple[FloatArray, FloatArray]:
+    """Rows that one device multiplies, and experts that have any; arrays of one length.
+
+    Every rank brings its own tokens. Balanced, a token goes to at most as many ranks as it chose experts, and each of
+    those gets a copy: rows = tokens x chosen / ranks x min(ranks, chosen). Busiest: the most loaded rank of a steep
+    power law gets all rows; skewed: that of a flatter one, half of them at 128 ranks.
+    """
+    kinds = np.asarray(routing)
+    copies = np.where(
+        kinds == "balanced",
+        np.minimum(ranks, chosen),
+        np.where(kinds == "busiest", ranks, ranks / (1 + ranks / HALF_SHARED)),
     )
+    rows = tokens * chosen / ranks * copies
+    here = experts / ranks
+    spread = here * -np.expm1(-rows / here)  # of independent choices
+    active = np.where(kinds == "balanced", np.minimum(here, rows), spread)
+    return rows, np.maximum(active, np.minimum(rows, 1.0))
 
 
 def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
@@ -113,6 +176,7 @@ def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
             continue
         frame = parquet_frame(path)
         frame = frame[frame["latency"] > 0].assign(machine=machine_of(path.parts[-5]), stack=path.parts[-3])
+        frame["ran"] = RAN[path.parts[-3]]
         frame["time"] = frame["latency"] * 1e-3
         library, dtype = ("kernel_source", "moe_dtype") if kind == "experts" else ("stack", "mla_dtype")
         if kind == "experts":
@@ -122,93 +186,20 @@ def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
     return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
 
 
-def standing_in(case: ExpertCase, known: Collection[ExpertCase]) -> ExpertCase | None:
-    """The measured case whose parameters a library or data type that nobody timed gets: of the same kind and library,
-    then of the same width of weights; None where nothing of the kind is known.
-
-    Engines are not pooled: parameters of one library stand in for another's only where it was never timed at all.
-    """
-    alike = [other for other in known if other.kind == case.kind]
-
-    def distance(other: ExpertCase) -> tuple[bool, float, bool, str]:
-        width = abs(WEIGHTS.get(other.dtype, 2.0) - WEIGHTS.get(case.dtype, 2.0))
-        return other.library != case.library, width, "block" not in other.dtype, repr(other)
-
-    return min(alike, key=distance, default=None)
-
-
-@dataclass(frozen=True)
-class LayerLaw:
-    """Seconds of calls of one case on several machines; a row is named by its machine and place among its rows."""
-
-    case: ExpertCase
-    machines: tuple[Machine, ...]
-    calls: tuple[pd.DataFrame, ...]
-    parameters: Sequence[ParameterPrior]
-    name: str = "layers"
-    levels: Sequence[Grouping] = LEVELS
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        seconds = np.empty(len(columns["machine"]))
-        for at, (one, calls) in enumerate(zip(self.machines, self.calls, strict=True)):
-            mine = columns["machine"] == at
-            has: Any = SimpleNamespace(**{name: values[mine] for name, values in parameters.items()})
-            seconds[mine] = self.case.predicted(calls.iloc[columns["row"][mine].astype(int)], one, has)
-        return seconds
-
-
-@dataclass(frozen=True, eq=False)
-class FittedLayers:
-    """A case's law with what rows of some machines say of it."""
-
-    case: ExpertCase
-    law: LayerLaw
-    fit: LawFit
-
-    @cached_property
-    def parameters(self) -> LayerParameters:
-        """What a machine of no known generation has."""
-        values = self.fit.values(self.law, {level.name: [UNGROUPED] for level in LEVELS})
-        return LayerParameters(**{name: float(value[0]) for name, value in values.items()})
-
-    def half_width(self, frame: pd.DataFrame, machine: Machine) -> FloatArray:
-        """Half of the 80 % band of log time of each row on a machine of a generation that was not fitted."""
-        law = replace(self.law, machines=(machine,), calls=(frame,))
-        columns = {"machine": np.zeros(len(frame)), "row": np.arange(len(frame), dtype=float)}
-        groups = machine_groups(machine, machine.name)
-        return self.fit.half_width(law, columns, {level.name: [groups[level.name]] * len(frame) for level in LEVELS})
-
-
-def fitted(case: ExpertCase, frame: pd.DataFrame) -> FittedLayers:
-    """What machines of a frame have in common: their generations and chips have effects of their own."""
-    parts = [
-        (machine(str(name)), part.sample(min(SAMPLE, len(part)), random_state=1))
-        for name, part in frame.groupby("machine")
-        if name
-    ]
-    before = LayerParameters(block=64.0) if case.kind != "experts" else LayerParameters()
-    notes = declared(LayerParameters)
-    priors = [
-        ParameterPrior(
-            name, notes[name].unit, notes[name].meaning, getattr(before, name), spread, notes[name].low,
-            notes[name].high, name, VARY.get(name, ()),
-        )
-        for name, spread in SPREADS.items()
-    ]  # fmt: skip
-    law = LayerLaw(case, tuple(one for one, _ in parts), tuple(part for _, part in parts), priors)
-    groups = [machine_groups(one, one.name) for one, part in parts for _ in range(len(part))]
-    shapes = [
-        f"{one.name} {shape}" for one, part in parts for shape in part[list(SHAPES[case.kind])].to_numpy().tolist()
-    ]
-    rows = LawRows(
-        {
-            "machine": np.repeat(np.arange(len(parts)), [len(part) for _, part in parts]).astype(float),
-            "row": np.concatenate([np.arange(len(part)) for _, part in parts]).astype(float),
-        },
-        {level.name: [one[level.name] for one in groups] for level in LEVELS},
-        shapes,
-        np.concatenate([part["time"].to_numpy(float) for _, part in parts]),
-        ["measured"] * len(groups),
-    )
-    return FittedLayers(case, law, fit(law, rows))
+def layer_times(folder: Path) -> list[OperationTimes]:
+    """Rows of the tables as times of single operations in recorded graphs; a machine's rows of a second library, of a
+    kind that the first one ran there, are those of a machine of its own."""
+    result: list[OperationTimes] = []
+    seen: set[tuple[str, str]] = set()
+    for case, frame in sorted(frames(folder).items(), key=lambda pair: repr(pair[0])):
+        for (name, ran), mine in frame.groupby(["machine", "ran"]):
+            if not name or len(mine) < ENOUGH:
+                continue
+            at = machine(str(name)).using({**RECORDED, "runtime.library": str(ran)})
+            made = case.timed(mine, at)
+            if {(one.name, at.name) for one in made} & seen:
+                at = at.model_copy(update={"name": variant_name(at.name, str(ran))})
+                made = [replace(one, machine=at) for one in made]
+            seen |= {(one.name, at.name) for one in made}
+            result += made
+    return result

@@ -22,6 +22,7 @@ from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, 
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation
+from slipstick.estimators.gpu.kernels.kernel_classes import of_step
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass, kind_of
@@ -190,8 +191,8 @@ def weighed(numbers: Mapping[str, FloatArray]) -> SimilarityWeights:
 
 
 def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
-    """Of every machine and class that has rows."""
-    pairs = ((one, fit) for one in whole.classes for fit in one.fits)
+    """Of every machine and class of single kernels that has rows: an operation of `OF_STEPS` is several."""
+    pairs = ((one, fit) for one in whole.classes if not of_step(one.name) for fit in one.fits)
     return [JudgingRows.of(one, fit, whole.machines) for one, fit in pairs if one.sampled.get(fit.machine)]
 
 
