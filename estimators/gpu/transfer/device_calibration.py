@@ -94,6 +94,16 @@ class DeviceCalibration:
         """The kernel libraries whose times were fitted."""
         return tuple(sorted({fit.library for one in self.classes for fit in one.fits} - {""}))
 
+    def with_fits(self, other: DeviceCalibration) -> DeviceCalibration:
+        """The same with the fits of another in place of those that both have; classes that it lacks are left out."""
+        anew = {one.name: one.fits for one in other.classes}
+        classes = []
+        for one in self.classes:
+            fits = anew.get(one.name, ())
+            kept = (fit for fit in one.fits if fit.machine not in [new.machine for new in fits])
+            classes.append(replace(one, fits=filled((*kept, *fits), one.priors)))
+        return replace(self, classes=tuple(classes), machines=FrozenDict({**self.machines, **other.machines}))
+
     @property
     def devices(self) -> int:
         """How many machines were measured, whatever libraries ran on them."""
@@ -223,19 +233,26 @@ def fit_devices(
                 anchors += forms_of
                 continue
             device = machines.setdefault(machine, forms_of[0].machine)
-            priors = {**priors_of(name), **_of_the_chip(device, by_class, name, sample)}
+            priors = {**priors_of(name, device.runtime.library), **_of_the_chip(device, by_class, name, sample)}
             fits.append(_fitted(device, _by_source(forms_of, sample), priors))
             rows[machine] = tuple(_by_source(forms_of, KEPT))
             if progress:
                 progress(f"{machine}, {name}")
         if fits:
-            classes.append(KernelClass(name, tuple(fits), rows, frozenset(typical)))
+            classes.append(KernelClass(name, filled(fits, priors_of(name)), rows, frozenset(typical)))
     if not classes:
         raise InputError(f"no machine has {ENOUGH} rows of one kind and dtype: nothing to fit")
     digest = content_digest(
         [[f.machine.fingerprint, f.name, f.op.identity, content_digest(f.times.tolist())] for f in forms]
     )
     return DeviceCalibration(tuple(classes), FrozenDict(machines), tuple(anchors), digest, source)
+
+
+def filled(fits: Sequence[MachineFit], priors: Mapping[str, Prior]) -> tuple[MachineFit, ...]:
+    """Fits with all parameters that any of them has: a machine that states no energy of a flop keeps what is usual."""
+    names = list(dict.fromkeys(name for fit in fits for name in fit.values))
+    values = ({name: fit.values.get(name, priors[name].value) for name in names} for fit in fits)
+    return tuple(replace(fit, values=FrozenDict(each)) for fit, each in zip(fits, values, strict=True))
 
 
 def _of_the_chip(

@@ -19,7 +19,13 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, ROWWISE
-from slipstick.estimators.gpu.transfer.pooling_constants import KNOWN_ROTATION, PRIOR_STRENGTH, ROTATION_STATED, SOFT
+from slipstick.estimators.gpu.transfer.pooling_constants import (
+    KNOWN_ROTATION,
+    PRIOR_STRENGTH,
+    ROTATION_STATED,
+    ROTATION_UNSTATED,
+    SOFT,
+)
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -52,12 +58,12 @@ OVERHEAD = 2e-6
 """Seconds beside the machine's own launch overhead; a logarithm has no prior at 0."""
 
 
-def priors_of(name: str) -> FrozenDict[Prior]:
-    """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
+def priors_of(name: str, library: str = "") -> FrozenDict[Prior]:
+    """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads; `library`: that was timed."""
     kind = name.partition(".")[0]
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
     special = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
-    if {kind, name} & {*ROTATION_STATED}:
+    if {kind, name} & {*ROTATION_STATED} and library not in ROTATION_UNSTATED:
         special["rotation"] = KNOWN_ROTATION
     return FrozenDict({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
 

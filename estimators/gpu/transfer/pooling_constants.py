@@ -43,6 +43,8 @@ KNOWN_ROTATION = 0.05
 ROTATION_STATED = ("attention", "gemm.bfloat16", "gemm.float8", "gemm.float8_block")
 """Such classes. The collector of the serving stacks' tables goes over six sets of a product's operands in turn, and
 over one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
+ROTATION_UNSTATED = ("aiter",)
+"""Libraries whose programs, of these classes, do not state it."""
 GRAPH_LAUNCH = 1.5e-6
 """Seconds of a launch in a recorded graph: below the shortest kernel of those tables, 1.6 us on an L40S."""
 SHARE_WIDTH = 1.0

@@ -7,21 +7,26 @@ bfloat16 ran on a GeForce RTX 4090, of whose kind no 16-bit product is in the ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slipstick.common.frames import csv_frame
-from slipstick.common.records import FrozenDict
+from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
+from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
-from slipstick.experiments.scoring.unseen_answers import answers
+from slipstick.experiments.scoring.unseen_answers import Answers, Fits, answers, answers_left_out, kernel, unseen
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.op import Op
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.graph.workload_kind import WORK
 from slipstick.workloads.layers.single import gemm
 
 if TYPE_CHECKING:
@@ -39,8 +44,11 @@ LAYERS: Mapping[str, tuple[int, int]] = {
 """Features out and in of Llama 3.1 8B's products (its config.json)."""
 PARAMETERS = 8.03e9
 """Of that model, which are read between two uses of one of its weights."""
-TUNED, MOST_TUNED = "gpu/aiter/gemm.csv.gz", 250
-"""The table of AMD's tuner, and about how many of its rows of a device and type are asked."""
+TUNED, TUNER, MOST_TUNED, FOLDS = "gpu/aiter/gemm.csv.gz", "aiter", 250, 5
+"""The table of AMD's tuner and its library; about how many rows of a device and type are asked, in how many folds."""
+TUNED_ON = {304: "mi300x", 256: "mi355x"}
+TUNED_AS = {"bf16": "bfloat16", "row": "float8", "block of 128": "float8_block"}
+"""Devices by their compute units, and types by how weights are scaled."""
 EVERY = 4
 """Of the decoder's token counts, so many apart are scored: neighbours are alike."""
 LONG = 50e-6
@@ -55,25 +63,65 @@ def rows(data: Data) -> Iterator[Scored]:
     frame = frame[(frame["operation"] == "gemm") & (frame["time_s"] > 0)]
     alone = pd.DataFrame({"m": frame["n"], "n": frame["m"], "k": frame["k"], "time": frame["time_s"]})
     for dtype, name in (("float8_block", "FP8 in blocks alone, H800"), ("float8", "the same as FP8 a tensor")):
-        yield from _scored(name, machine("h800-sxm"), dtype, alone)
+        asked = answers(_questions(alone, machine("h800-sxm"), dtype))
+        yield from _scores(name, HELD_OUT, alone["time"], asked, "h800-sxm")
     whole = machine("rtx-4090").using({"runtime.weights_between": PARAMETERS * 2})
-    yield from _scored("BF16 gemm, RTX 4090", whole, "bfloat16", _decoder(data.judged(DECODER)))
+    decoder = _decoder(data.judged(DECODER))
+    asked = answers(_questions(decoder, whole, "bfloat16"))
+    yield from _scores("BF16 gemm, RTX 4090", HELD_OUT, decoder["time"], asked, whole.name)
 
 
 def tuned(data: Data) -> Iterator[Scored]:
-    """Products that AMD's tuner timed on Instinct: the best kernel of a shape, warm, by type; layers are the groups.
+    """Products that AMD's tuner timed on Instinct: the best kernel of a shape, by device and type.
+
+    Each device is asked from fits without its generation, and from its own rows of other layers (pairs of features).
+    """
+    judged = tuned_products(data.judged(TUNED))
+    public = data.table(tuned_products(data.known(TUNED)), judged, list(judged))
+    for (name, dtype), mine in judged.groupby(["machine", "dtype"]):
+        at, case = machine(str(name)), f"{dtype} products tuned, {name}"
+        mine = mine.sort_values(["m", "k", "n"]).iloc[:: max(1, len(mine) // MOST_TUNED)]
+        asked, layers = _questions(mine, at, str(dtype)), list(mine["layer"])
+        without = answers(asked, Fits(unseen([at], [])))
+        yield from _scores(case, "its generation", mine["time"], without, layers)
+        own = public[(public["machine"] == name) & (public["dtype"] == dtype)]
+        rows = list(zip(asked, layers, strict=True))
+        turns = folds(layers, at_most=FOLDS)
+        known = answers_left_out(rows, turns, itemgetter(0), partial(_fits_to_layers, own))
+        yield from _scores(case, "its layer", mine["time"], known, layers)
+
+
+def tuned_products(path: Path) -> pd.DataFrame:
+    """Rows of the tuner's table: machine, dtype, m, n, k, time [s], layer.
 
     Left out: rows marked suspicious, batches, the 80 units of a partition, and types that the law has no fit of.
     """
-    frame = csv_frame(data.judged(TUNED))
-    frame = frame[frame["suspicious"].isna() & (frame["batches"] == 1)]
-    for units, name in ((304, "mi300x"), (256, "mi355x")):
-        for dtype, kept in (("bfloat16", "bf16"), ("float8_block", "fp8")):
-            mine = frame[(frame["compute_units"] == units) & (frame["weight_dtype"] == kept)]
-            mine = mine.sort_values(["n", "k", "m"]).iloc[:: max(1, len(mine) // MOST_TUNED)]
-            part = mine.rename(columns={"m": "n", "n": "m", "time_s": "time"})
-            layers = [f"{n} x {k}" for n, k in zip(mine["n"], mine["k"], strict=True)]
-            yield from _scored(f"{kept} products tuned, {name}", machine(name), dtype, part, layers)
+    import pandas as pd
+
+    frame = csv_frame(path)
+    frame = frame[frame["suspicious"].isna() & (frame["batches"] == 1) & frame["weight_dtype"].isin(["bf16", "fp8"])]
+    dtypes = frame["scaling"].fillna(frame["weight_dtype"]).map(TUNED_AS)
+    sizes = {"m": frame["n"], "n": frame["m"], "k": frame["k"], "time": frame["time_s"]}
+    layers = frame["n"].astype(str) + " x " + frame["k"].astype(str)
+    made = {"machine": frame["compute_units"].map(TUNED_ON), "dtype": dtypes, **sizes, "layer": layers}
+    return pd.DataFrame(made).dropna()
+
+
+def tuned_times(frame: pd.DataFrame) -> list[OperationTimes]:
+    """Rows of `tuned_products` as times of kernels under the tuner's library, their launch hidden."""
+    result = []
+    for (name, dtype), part in frame.groupby(["machine", "dtype"]):
+        runtime = {"mode": "graph_replay", "launch_overhead": GRAPH_LAUNCH, "library": TUNER}
+        at = machine(str(name)).using({f"runtime.{field}": value for field, value in runtime.items()})
+        dims = {"batch": 1.0, **{dim: part[dim].to_numpy(float) for dim in ("m", "n", "k")}}
+        result.append(OperationTimes.of(at, "gemm", str(dtype), dims, part["time"].to_numpy(float)))
+    return result
+
+
+def _fits_to_layers(own: pd.DataFrame, known: Sequence[tuple[Any, str]], _: Sequence[Machine]) -> Fits:
+    """The kernels that ship, with a device's own fit made from its rows of the known layers alone."""
+    kept = own["layer"].isin({layer for _, layer in known})
+    return Fits(gpu_kernels().with_fits(fit_devices(tuned_times(own[kept]))))
 
 
 def _decoder(path: Path) -> pd.DataFrame:
@@ -87,24 +135,26 @@ def _decoder(path: Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _scored(case: str, at: Machine, dtype: str, frame: pd.DataFrame, groups: Sequence[str] = ()) -> Iterator[Scored]:
+def _questions(frame: pd.DataFrame, at: Machine, dtype: str) -> list[tuple[Workload, Machine]]:
     sizes = zip(frame["m"], frame["n"], frame["k"], strict=True)
-    made = [gemm("product", float(m), float(n), float(k), dtype=dtype) for m, n, k in sizes]
-    yield from scored_operations(case, at, made, frame["time"], groups)
+    return [(kernel(gemm("product", float(m), float(n), float(k), dtype=dtype)), at) for m, n, k in sizes]
 
 
-def scored_operations(
-    case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float], groups: Sequence[str] = ()
+def scored_operations(case: str, at: Machine, made: Sequence[Op], seconds: pd.Series[float]) -> Iterator[Scored]:
+    """Default answers for single operations beside measured seconds; the long ones apart."""
+    yield from _scores(case, HELD_OUT, seconds, answers([(kernel(one), at) for one in made]), at.name)
+
+
+def _scores(
+    case: str, held_out: str, seconds: pd.Series[float], answered: Answers, groups: Sequence[str]
 ) -> Iterator[Scored]:
-    """Default answers for single operations beside measured seconds; the long ones apart. `groups`: of each, if any."""
-    measured = np.asarray(seconds, dtype=np.float64)
-    answered = answers([(Workload(one.kind, (one,), metadata=FrozenDict({WORK: "kernel"})), at) for one in made])
-    ours, low, high = answered.seconds, answered.low, answered.high
+    """`groups`: of each row, or the name of all."""
+    measured, ours = np.asarray(seconds, dtype=np.float64), answered.seconds
     for name, rows in ((case, measured > 0), (f"{case}, from 50 us", measured >= LONG)):
         if rows.any():
             yield Scored(
-                name, HELD_OUT, measured[rows], ours[rows], LOGARITHMIC,
-                baselines={RULE: answered.rule[rows]}, low=low[rows], high=high[rows],
-                groups=[groups[i] for i in np.flatnonzero(rows).tolist()] if groups else at.name,
+                name, held_out, measured[rows], ours[rows], LOGARITHMIC,
+                baselines={RULE: answered.rule[rows]}, low=answered.low[rows], high=answered.high[rows],
+                groups=groups if isinstance(groups, str) else [groups[i] for i in np.flatnonzero(rows).tolist()],
                 reason=f"bias in log time {np.median(np.log(ours[rows] / measured[rows])):+.2f}",
             )  # fmt: skip

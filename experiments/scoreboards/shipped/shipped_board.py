@@ -40,6 +40,8 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.experiments.scoreboards.experts.expert_data import layer_times
+from slipstick.experiments.scoreboards.gpu import other_programs
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
@@ -49,7 +51,7 @@ from slipstick.experiments.scoring.score_rows import ValidationRow
 if TYPE_CHECKING:
     import pandas as pd
 
-SOURCE = "public times of GPU operations: NeuSight (FP32), aiconfigurator (BF16, FP8), DeepBench (FP32); fits alone"
+SOURCE = "public times of GPU operations: NeuSight, DeepBench (FP32), aiconfigurator, AITER (BF16, FP8); fits alone"
 CALLS = "neusight convolution"
 """Times of calls, not of kernels: fits to them want 0.25 to 0.57 ms a launch and up to 3.2 times the bandwidth of the
 memory, where DeepBench's convolutions on the same GPUs want 0.03 to 0.09 ms and 0.66 to 0.88."""
@@ -78,9 +80,10 @@ def public_times() -> list[OperationTimes]:
             if not forms:
                 raise InputError(f"{folder}: no rows of {case.name}")
             others = _second_stacks(case, case.of_all_stacks(folder)) if case.dtype == "bfloat16" else []
-            named = [_run_by(form, case.stack) if case.dtype == "bfloat16" else form for form in forms]
+            named = [_run_by(form, case.stack) if case.stack else form for form in forms]
             result.setdefault(repr(case.source), [*named, *others])
-    return [form for forms in result.values() for form in forms]
+    tuned = other_programs.tuned_times(other_programs.tuned_products(folder / other_programs.TUNED))
+    return [*(form for forms in result.values() for form in forms), *layer_times(folder), *tuned]
 
 
 def _second_stacks(case: GpuCase, frame: pd.DataFrame) -> list[OperationTimes]:
