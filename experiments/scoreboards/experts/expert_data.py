@@ -133,9 +133,10 @@ class ExpertCase:
 
 def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Rows of a device, experts that have any, width of the model and of an expert on it."""
-    sizes = (frame[name].to_numpy(float) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size"))
-    inner = frame["inter_size"].to_numpy(float) / frame["moe_tp_size"].to_numpy(float)
-    return *routed(*sizes, frame["distribution"].map(ROUTINGS)), frame["hidden_size"].to_numpy(float), inner
+    names = ("num_tokens", "topk", "num_experts", "moe_ep_size", "inter_size", "moe_tp_size", "hidden_size")
+    tokens, chosen, experts, ranks, inner, tensor, hidden = (frame[name].to_numpy(float) for name in names)
+    rows, active = routed(tokens, chosen, experts, ranks, frame["distribution"].map(ROUTINGS).tolist())
+    return rows, active, hidden, inner / tensor
 
 
 RAN = {"sglang": "sglang 0.5.10", "trtllm": "trtllm"}

@@ -77,7 +77,7 @@ def tuned(data: Data) -> Iterator[Scored]:
     Each device is asked from fits without its generation, and from its own rows of other layers (pairs of features).
     """
     judged = tuned_products(data.judged(TUNED))
-    public = data.table(tuned_products(data.known(TUNED)), judged, list(judged))
+    public = data.table(tuned_products(data.known(TUNED)), judged, [str(name) for name in judged])
     for (name, dtype), mine in judged.groupby(["machine", "dtype"]):
         at, case = machine(str(name)), f"{dtype} products tuned, {name}"
         mine = mine.sort_values(["m", "k", "n"]).iloc[:: max(1, len(mine) // MOST_TUNED)]
@@ -113,7 +113,7 @@ def tuned_times(frame: pd.DataFrame) -> list[OperationTimes]:
     for (name, dtype), part in frame.groupby(["machine", "dtype"]):
         runtime = {"mode": "graph_replay", "launch_overhead": GRAPH_LAUNCH, "library": TUNER}
         at = machine(str(name)).using({f"runtime.{field}": value for field, value in runtime.items()})
-        dims = {"batch": 1.0, **{dim: part[dim].to_numpy(float) for dim in ("m", "n", "k")}}
+        dims = {"batch": np.ones(len(part))} | {dim: part[dim].to_numpy(float) for dim in ("m", "n", "k")}
         result.append(OperationTimes.of(at, "gemm", str(dtype), dims, part["time"].to_numpy(float)))
     return result
 
