@@ -147,9 +147,7 @@ def test_a_kernel_library_is_named_by_the_user() -> None:
     assert vllm.time != sglang.time
     given = [(one.name, one.value, one.origin) for one in vllm.conditions]
     assert ("machine.runtime.library", "vllm", "given") in given
-    with pytest.raises(
-        InputError, match=r"'cutlass' \(known: aiter, sglang 0.5.10, trtllm, vllm 0.22.0\)"
-    ):
+    with pytest.raises(InputError, match=r"'cutlass' \(known: aiter, sglang 0.5.10, trtllm, vllm 0.22.0\)"):
         question("llama-2-7b-inference", "h200", settings={"machine.runtime.library": "cutlass"})
     own = machine("h200").using({"runtime.library": "my kernels 3"})
     of_file = [one for one in question("llama-2-7b-inference", own).answer().conditions if one.origin == "file"]

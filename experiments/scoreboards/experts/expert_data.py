@@ -106,7 +106,7 @@ class ExpertCase:
         return replace(made, cost=Cost({**made.cost, "read": read, "written": 2 * batch * m * n}))
 
     def _attention_facts(self, cached: str) -> dict[str, Attribute]:
-        return {ROLE: "latent", "causal": self.kind != "decode", "kv_dtype": CACHED[cached]}
+        return {ROLE: "latent", "causal": self.kind != "decode", "kv_dtype": _cached(cached)}
 
     def _attention_dims(self, frame: pd.DataFrame) -> dict[str, FloatArray]:
         """Whole prompts with keys and values unfolded for each head; or a new token, whose heads share one latent."""
@@ -125,10 +125,15 @@ class ExpertCase:
             sizes, facts = dict(zip(dims, values, strict=True)), self._attention_facts(cached)
             made = operation("attention", "attention", sizes, "bfloat16", facts)
             if self.kind == "decode":  # the latent is key and value at once
-                latent = sizes["keys"] * sizes["head_dim"] * SIZE_BYTES[CACHED[cached]]
+                latent = sizes["keys"] * sizes["head_dim"] * SIZE_BYTES[_cached(cached)]
                 read = sizes["batch"] * (latent + 2 * sizes["heads"] * sizes["head_dim"])
                 made = replace(made, cost=Cost({**made.cost, "read": read}))
             yield (made,)
+
+
+def _cached(name: str) -> str:
+    """The type of a cache; all but FP8 have 16 bits."""
+    return "float8" if name == "fp8" else "bfloat16"
 
 
 def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -141,7 +146,6 @@ def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, Fl
 
 RAN = {"sglang": "sglang 0.5.10", "trtllm": "trtllm"}
 """Stacks as libraries of kernels; TensorRT-LLM's differ by release."""
-CACHED = {"fp8": "float8", "bfloat16": "bfloat16", "float16": "bfloat16"}
 
 
 def routed(
@@ -177,7 +181,7 @@ def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
             continue
         frame = parquet_frame(path)
         frame = frame[frame["latency"] > 0].assign(machine=machine_of(path.parts[-5]), stack=path.parts[-3])
-        frame["ran"] = RAN[path.parts[-3]]
+        frame["ran"] = RAN.get(path.parts[-3], path.parts[-3])
         frame["time"] = frame["latency"] * 1e-3
         library, dtype = ("kernel_source", "moe_dtype") if kind == "experts" else ("stack", "mla_dtype")
         if kind == "experts":

@@ -58,7 +58,7 @@ def _layers(data: Data) -> Iterator[Scored | ValidationRow]:
                 yield _scored(case, str(name), sample, public.get(case))
 
 
-def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, public: pd.DataFrame | None) -> Scored:
+def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, public: pd.DataFrame | None) -> Scored | ValidationRow:
     target = machine(name)
     on = target.using({**RECORDED, "runtime.library": str(frame["ran"].iloc[0])})
     found = answers([(one, on) for one in case.asked(frame)], Fits(unseen([target], [])))
@@ -67,6 +67,8 @@ def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, public: pd.DataFra
         bases["nearest machine by bandwidth, where it ran the same"] = _nearest(case, frame, public, name)
     title, held = f"{WORDS[case.kind]}, {case.library}, {case.dtype}, {name}", " ".join(target.family.split("-")[:2])
     answered, measured = np.isfinite(found.seconds), frame["time"].to_numpy()
+    if not answered.any():
+        return skipped(DATASET, f"{title}: no question was answered")
     return Scored(
         title, held, measured[answered], found.seconds[answered], METRICS, GOALS[case.kind],
         {base: values[answered] for base, values in bases.items()},
