@@ -29,6 +29,7 @@ from itertools import product
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
@@ -315,8 +316,6 @@ def _pools() -> Iterator[ProbeRow]:
 
 def _pool(function: str, shape: tuple[int, ...], window: int, stride: int) -> Callable[[], Task]:
     def make() -> Task:
-        import torch
-
         x = torch.randn(shape)
         called = torch.nn.functional.max_pool2d if function == "max" else torch.nn.functional.avg_pool2d
         return lambda: called(x, window, stride)
@@ -511,8 +510,6 @@ def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[st
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import nn, torch
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.fitted_documents import from_document
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, label_kind
@@ -119,7 +120,6 @@ class TrainedNetwork:
 
     def predict(self, blocks: FloatBlocks) -> Floats:
         """Seconds a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
-        import torch
 
         with torch.no_grad():
             parts = [self.module(part[:, None, :])[:, 0] for part in torch.from_numpy(blocks).split(4096)]
@@ -134,7 +134,6 @@ def train(
     The network sees labels over their mean.
     Raises InputError where blocks and labels do not fit, or are too few to be split.
     """
-    import torch
 
     recipe = recipe or Recipe()
     values = np.asarray(labels, dtype=np.float64)
@@ -175,7 +174,6 @@ def train(
 
 def network_of(shape: NetShape) -> Any:
     """The layers as torch's module, with fresh weights."""
-    from torch import nn
 
     layers: list[Any] = []
     inputs = 1

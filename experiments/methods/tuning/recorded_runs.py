@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.experiments.methods.tuning.profiler import ALL_STEPS, Analyzer, Profiler, ProfilerReport, Sampling
 
 LABELS = ("train", "evaluate", "checkpoint", "train on larger input", "train behind a slow loader")
@@ -247,8 +248,6 @@ class Examples:
         return self.batches
 
     def __getitem__(self, index: int) -> Any:
-        import torch
-
         if self.delay:
             time.sleep(self.delay)
         pool = _pool(self.batch, self.inputs)
@@ -258,6 +257,5 @@ class Examples:
 @cache
 def _pool(batch: int, inputs: int) -> Any:
     """A few ready batches in each process: a fast loader must cost next to nothing."""
-    import torch
 
     return torch.randn(4, batch, inputs, generator=torch.Generator().manual_seed(0))

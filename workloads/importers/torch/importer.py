@@ -22,6 +22,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.lazy_torch import torch
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
@@ -268,8 +269,6 @@ def import_torch(
 
 
 def _torch_version() -> str:
-    import torch
-
     return str(torch.__version__)
 
 
@@ -301,7 +300,6 @@ def _one_pass(
     loss: Any,
     positional: bool,
 ) -> Recording:
-    import torch
     from torch.utils._pytree import tree_leaves
 
     with contextlib.ExitStack() as stack:

@@ -1,0 +1,22 @@
+"""torch, imported when one of its names is first needed: it is an extra, and takes a second to load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module by its name."""
+
+    path: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.path), name)
+
+
+torch: Any = _Module("torch")
+nn: Any = _Module("torch.nn")
+fx: Any = _Module("torch.fx")
