@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.fitting.scores import weighted_quantile
 
 NAME = "bricks"

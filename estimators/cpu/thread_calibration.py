@@ -27,8 +27,7 @@ from slipstick.estimators.fitting.least_squares import Fit, fit_formula
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, OfOneMachine
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import ThreadSchedule
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import network_of

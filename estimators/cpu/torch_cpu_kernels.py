@@ -11,9 +11,8 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
 from slipstick.estimators.symbolic.cache_residency import share_beyond
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.saved import in_place
 from slipstick.workloads.graph.workload import Attribute, Op

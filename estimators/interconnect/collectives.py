@@ -24,9 +24,8 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.interconnect.collective_libraries import PLAIN, MessageProtocol, Terms
+from slipstick.estimators.symbolic.formula import MinOverConfigs, Parameter, check_parameters, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op

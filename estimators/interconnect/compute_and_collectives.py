@@ -9,8 +9,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, promised_form
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op

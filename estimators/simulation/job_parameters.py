@@ -10,7 +10,7 @@ from typing import Any
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.stage import LEAST_VARIATION, MOST, Stage
-from slipstick.estimators.symbolic.parameters import Parameter, parameters, with_parameters
+from slipstick.estimators.symbolic.formula import Parameter, parameters, with_parameters
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
 from slipstick.estimators.simulation.event_clock import Barrier, EventClock, SharedCapacity
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -27,8 +27,7 @@ from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
 from slipstick.estimators.symbolic.cache_residency import share_beyond, shares_beyond
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import FAR, VOLUME_EDGES, BlockTable, blocks_within

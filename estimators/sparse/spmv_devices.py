@@ -28,10 +28,9 @@ from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
 from slipstick.estimators.sparse.reuse_model import is_accelerator
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

@@ -118,8 +118,8 @@ class FormulaSteps:
         from slipstick.common.expressions import symbol
         from slipstick.common.lazy_sympy import sp
         from slipstick.estimators.symbolic.factored_formula import separate
+        from slipstick.estimators.symbolic.formula import MinOverConfigs
         from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
-        from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
         formula = self.formula
         if isinstance(formula, MinOverConfigs):

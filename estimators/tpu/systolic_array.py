@@ -49,8 +49,7 @@ from slipstick.estimators.roofline.roofline import (
     serving_rate,
     traffic_time,
 )
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

@@ -17,9 +17,8 @@ from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import Sensitivity, crossovers, sensitivity
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.explain.evaluator import Evaluator, sides
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question

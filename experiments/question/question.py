@@ -19,7 +19,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.simulation.job_estimator import JobEstimator
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open

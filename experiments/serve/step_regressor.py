@@ -16,7 +16,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
-from slipstick.estimators.fitting.group_effects_model import FloatArray
+from slipstick.estimators.fitting.fitted_model import FloatArray
 from slipstick.experiments.serve.serving_question import ServingOptions
 
 if TYPE_CHECKING:

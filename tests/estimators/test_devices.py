@@ -223,7 +223,7 @@ def test_times_must_be_positive() -> None:
 
 
 def test_parameters_of_tables_whose_names_hold_dots() -> None:
-    from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+    from slipstick.estimators.symbolic.formula import parameters, with_parameters
 
     model = TiledRoofline(FrozenDict({"default": KernelParameters(), "gemm.float32": KernelParameters()}))
     changed = with_parameters(model, {"kernels.gemm.float32.overhead": 1e-5})

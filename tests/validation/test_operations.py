@@ -24,7 +24,7 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, Ro
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH, SHARE
 from slipstick.estimators.gpu.transfer.transfer_bands import scatter
 from slipstick.estimators.power.energy import PowerModel
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question import registry
 from slipstick.experiments.scoreboards.gpu import gpu_data

@@ -21,10 +21,8 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import (
     product,
     traffic_time,
 )
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, MinOverConfigs, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.kinds import SIZE_BYTES

@@ -31,7 +31,7 @@ from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape,
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.parameters import declared
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 

@@ -23,7 +23,7 @@ from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, technol
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
-from slipstick.estimators.symbolic.parameters import declared
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
 SCHEMA = "slipstick-device-calibration-2"

@@ -37,8 +37,8 @@ from slipstick.estimators.cpu.torch_cpu_kernels import KEPT
 from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerprint
 from slipstick.estimators.fitting.fit_model import FREEDOM
 from slipstick.estimators.fitting.user_rows import UserRows, chosen
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
 from slipstick.experiments.measure.clocks.torch_calls import call_of
 from slipstick.experiments.measure.host.host_rates import measure_host

@@ -31,10 +31,8 @@ from slipstick.estimators.bricks.brick_law import (
 )
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, FloatArray, LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
+from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, FloatArray, LawFit, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
 from slipstick.estimators.fitting.scores import log_errors
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.measure.bricks.bundled_bricks import FOLDER, SMALL, BundledBricks, own_bricks

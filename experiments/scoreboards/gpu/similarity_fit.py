@@ -16,9 +16,8 @@ import numpy as np
 
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
+from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
-from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation

@@ -8,9 +8,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
+from slipstick.estimators.fitting.fitted_model import LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED
 from slipstick.estimators.schedules.host_issue_law import IssueLaw
