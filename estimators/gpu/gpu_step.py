@@ -32,7 +32,6 @@ from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
     LIBRARY,
@@ -40,6 +39,7 @@ from slipstick.estimators.gpu.gpu_bands import (
     UNEVEN,
     Spent,
     band,
+    fallback_class_for,
     of_libraries,
     outside,
     spent_on,
@@ -59,7 +59,7 @@ from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.family_pooling import technology
+from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter

@@ -75,7 +75,7 @@ CAUSAL = {"causal": 1, "full": 0}
 class KernelParameters(CheckedParameters):
     """What a machine's kernels reach and what its library does, for one class of operations.
 
-    A calibration fits them for each machine and pools them over families (`gpu/transfer/family_pooling.py`).
+    A calibration fits them for each machine and pools them over families (`gpu/transfer/kernel_class.py`).
     """
 
     overhead: Annotated[float, Parameter("s", "of a launch, added to the machine's own", 0.0, 1.0)] = 0.0

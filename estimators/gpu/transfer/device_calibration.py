@@ -21,8 +21,15 @@ from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
-from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    MODEL,
+    PREFIX,
+    KernelClass,
+    MachineFit,
+    Prior,
+    fit_machine,
+    priors_of,
+)
 from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, ParameterPosterior

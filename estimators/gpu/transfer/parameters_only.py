@@ -13,12 +13,10 @@ import numpy as np
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.family_pooling import of_one_chip, pooled
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, times
-from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, of_one_chip, pooled, times
 from slipstick.estimators.gpu.transfer.operation_times import joined_times
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, at_least, of_one_source
+from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, Scatter, at_least, left, of_one_source
 from slipstick.hwmodels.machine import Machine
 
 

@@ -24,7 +24,7 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.ensemble_weights import Split, mixture
 from slipstick.estimators.gpu.kernels.expert_layers import LayerParameters
 from slipstick.estimators.gpu.programs.program_priors import SHAPES, SHAPES_REACH
-from slipstick.estimators.gpu.transfer.family_pooling import technology
+from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.experts.expert_data import ExpertCase, FittedLayers, fitted, frames, standing_in
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Part, Scored, relative

@@ -31,7 +31,7 @@ from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.fitting.fitted_model import Columns
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
+from slipstick.estimators.gpu.transfer.operation_times import Anchor, taken
 from slipstick.estimators.power.energy import MATRIX_ENERGY, NAMES, PowerModel
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 from slipstick.experiments.scoreboards.gpu import gpu_data, gpu_tables

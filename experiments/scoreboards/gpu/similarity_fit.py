@@ -22,11 +22,19 @@ from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
-from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass, kind_of
-from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    MODEL,
+    PREFIX,
+    KernelClass,
+    MachineFit,
+    kind_of,
+    of_one_chip,
+    pooled,
+    weights,
+)
 from slipstick.estimators.gpu.transfer.operation_times import RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, SHARE
+from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
