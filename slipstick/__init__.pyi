@@ -81,7 +81,7 @@ from .estimators.roofline.roofline import Roofline as Roofline
 from .estimators.schedules.sequential import Sequential as Sequential
 from .estimators.base.schedule_model import Schedule as Schedule
 from .estimators.base.schedule_model import Outcome as Outcome
-from .common.timeline import Event as Event
+from .common.answer import Event as Event
 from .estimators.symbolic.formula import Formula as Formula
 
 # Answers

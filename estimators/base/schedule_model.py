@@ -9,9 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from slipstick.common.answer import Event
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.common.units import check_count
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.symbolic.formula import Formula, parameters

@@ -9,7 +9,7 @@ from typing import Annotated
 from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
+from slipstick.estimators.interconnect.collectives import ComputeAndCollectives
 from slipstick.estimators.symbolic.cache_residency import share_beyond
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest

@@ -63,8 +63,7 @@ from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
-from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
 from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue

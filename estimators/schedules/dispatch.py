@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.answer import Event
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.base.estimate import TRACED
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory

@@ -10,10 +10,10 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from slipstick.common.answer import Event
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction

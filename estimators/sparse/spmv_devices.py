@@ -25,8 +25,7 @@ from slipstick.estimators.base.operation_model import FormulaModel, machine_valu
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
 from slipstick.estimators.fitting.scores import normal_spread, weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
-from slipstick.estimators.sparse.reuse_model import is_accelerator
+from slipstick.estimators.sparse.reuse_model import Document, from_document, is_accelerator, number
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray

@@ -14,7 +14,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.interconnect.compute_and_collectives import joint_form
+from slipstick.estimators.interconnect.collectives import joint_form
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
 from slipstick.estimators.symbolic.formula import Formula, parameters

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from slipstick.common.answer import Answer, AnswerTable, Provenance
+from slipstick.common.answer import Answer, AnswerTable, Event, Provenance
 from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.job_calibration import JobCalibration

@@ -372,7 +372,7 @@ def _for_one_user(
     if workload_kind(workload) != "requests":
         return "", dtype
     from slipstick.experiments.question.one_user import for_one_user
-    from slipstick.workloads.language.requests_to import Requests
+    from slipstick.workloads.language.language_step import Requests
 
     if not isinstance(workload, Requests) or workload.given:
         return "", dtype
@@ -392,7 +392,7 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
         trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
         return trained, str(trained.metadata["training"])
     if dtype is not None and workload_kind(graph) == "requests":
-        from slipstick.workloads.language.requests_to import Requests
+        from slipstick.workloads.language.language_step import Requests
 
         requests = graph.stored_in(dtype) if isinstance(graph, Requests) else graph
         return requests, str(requests.metadata["weights"])

@@ -220,7 +220,7 @@ def own_program(
     would set.
     """
     from slipstick.workloads.importers.torch.named_program import folder_of, sized_model, with_sizes
-    from slipstick.workloads.importers.torch.program_cache import cached_program
+    from slipstick.workloads.importers.torch.program_watch import cached_program
 
     folder_of(name)
 

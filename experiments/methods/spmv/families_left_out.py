@@ -27,8 +27,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_torch import nn, torch
 from slipstick.common.writer import write_json
-from slipstick.estimators.sparse.fitted_documents import from_document
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, label_kind
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
 from slipstick.experiments.methods.spmv.block_fits import constant, errors, reuse_of
 from slipstick.workloads.kernels.blocks import BLOCK

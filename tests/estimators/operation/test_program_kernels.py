@@ -21,7 +21,7 @@ from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, P
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.roofline import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run
