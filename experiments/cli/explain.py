@@ -168,9 +168,9 @@ def register(app: typer.Typer) -> None:
         if against:
             tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
         if report:
-            from slipstick.experiments.report.explain_page import write
+            from slipstick.experiments.report.whatif_page import write_explanation
 
-            page = write(query, answer, tables, ratio, report)
+            page = write_explanation(query, answer, tables, ratio, report)
         remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
         if format == "json":
             whole = [{**_head(query, answer), "notes": remarks, **tables}]

@@ -120,7 +120,7 @@ def train(
     format: Format = "table",
 ) -> None:
     """Fit the costs of reuse to labelled blocks; matrices of files are read again from where they were measured."""
-    from slipstick.experiments.methods.spmv.block_fits import train_and_save
+    from slipstick.experiments.methods.spmv.kernel_fits import train_and_save
     from slipstick.experiments.report.output import emit
 
     fitted, row = train_and_save(save, measured, cache_state, largest)

@@ -14,8 +14,8 @@ from slipstick.estimators.sparse.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
 from slipstick.experiments.methods.spmv import device_fits
-from slipstick.experiments.methods.spmv.block_fits import errors, held_out
 from slipstick.experiments.methods.spmv.device_fits import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.methods.spmv.kernel_fits import errors, held_out
 from slipstick.experiments.scoreboards.spmv import pagerank_scores as pagerank
 from slipstick.experiments.scoreboards.spmv import spmv_board
 from slipstick.workloads.kernels.blocks import BlockTable, block_features, network_input

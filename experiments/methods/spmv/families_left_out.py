@@ -29,7 +29,7 @@ from slipstick.common.lazy_torch import nn, torch
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
-from slipstick.experiments.methods.spmv.block_fits import constant, errors, reuse_of
+from slipstick.experiments.methods.spmv.kernel_fits import constant, errors, reuse_of
 from slipstick.workloads.kernels.blocks import BLOCK
 from slipstick.workloads.layers.image_layers import windows
 
