@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
 from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel, pooled_power, with_flop_energy

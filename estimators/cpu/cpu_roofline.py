@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate

@@ -16,8 +16,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.cpu.instruction_counts import InstructionCount

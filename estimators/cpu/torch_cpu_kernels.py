@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.interconnect.collectives import ComputeAndCollectives
 from slipstick.estimators.symbolic.cache_residency import share_beyond

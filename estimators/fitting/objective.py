@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.operation_model import machine_values

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, machine_values, promised_form

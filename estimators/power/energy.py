@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.power.power_cap import rated_watts
 from slipstick.estimators.power.serving_power_law import Use, power_fit, power_groups

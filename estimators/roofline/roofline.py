@@ -22,9 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.symbolic.cache_residency import (

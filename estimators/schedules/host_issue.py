@@ -17,9 +17,8 @@ from typing import Annotated
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import share_shown, shown
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.host_constants import ISSUE

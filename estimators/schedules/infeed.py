@@ -8,8 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters

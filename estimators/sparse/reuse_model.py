@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel

@@ -15,8 +15,7 @@ from html import escape
 from typing import Any, get_type_hints
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, names_of, steps_of

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome

@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter

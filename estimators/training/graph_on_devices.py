@@ -18,8 +18,7 @@ from functools import cache
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate, Spread
 from slipstick.estimators.base.operation_model import amount_of, machine_values

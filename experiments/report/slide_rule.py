@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import common_scale
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import read_text
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile

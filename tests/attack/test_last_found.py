@@ -9,8 +9,7 @@ from time import process_time
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.sensitivity.elasticities import crossovers
 from slipstick.estimators.symbolic.formula import Formula

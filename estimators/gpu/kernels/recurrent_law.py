@@ -12,8 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS, SOURCE, aligned, habits, operand_sizes
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, product
 from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
 from slipstick.estimators.roofline.roofline import serving_rate

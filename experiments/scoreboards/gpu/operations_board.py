@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import sp
 from slipstick.common.frames import csv_frame
-from slipstick.common.lazy_sympy import sp
 from slipstick.estimators.fitting.fitted_model import Columns
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.scores import mean_error

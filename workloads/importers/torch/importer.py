@@ -20,8 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.lazy_torch import torch
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
