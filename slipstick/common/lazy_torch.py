@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from slipstick.common.optional_packages import require_packages
+
 
 @dataclass(frozen=True)
 class _Module:
-    """A module by its name."""
+    """A module by its name; its names raise an InputError where torch is not installed."""
 
     path: str
 
     def __getattr__(self, name: str) -> Any:
+        require_packages(("torch",))
         return getattr(import_module(self.path), name)
 
 

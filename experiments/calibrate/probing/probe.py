@@ -498,10 +498,6 @@ def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machin
 
 def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[str, Timing]:
     """Times of rows by torch, in turns, in about so many seconds at most: three rounds are always made."""
-    try:
-        import torch
-    except ImportError:
-        raise InputError("probe: torch is not installed; pip install 'slipstick[torch]'") from None
     clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=seconds)
     with _threads(threads), torch.inference_mode():
         torch.empty(MOST_KEPT, dtype=torch.uint8)  # freed: glibc then keeps results up to that size

@@ -238,14 +238,10 @@ def _workers(target: str, shapes: tuple[str, ...], count: int, images: int) -> l
     Workers build the model themselves and share its weights: an object of a class of the user's own would not be found
     by a process that does not know where the class is.
     """
-    try:
-        import torch.multiprocessing as processes
-    except ImportError:
-        raise InputError("measuring training needs torch: pip install 'slipstick[torch]'") from None
     model, _ = model_and_inputs(target, shapes)
     model.share_memory()
     shared = {name: parameter.data for name, parameter in model.named_parameters()}
-    context = processes.get_context("spawn")
+    context = torch.multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(count), context.Queue()
     workers = [
         context.Process(target=_work, args=(target, shapes, shared, images, barrier, answers), daemon=True)

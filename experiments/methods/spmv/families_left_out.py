@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.optional_packages import require_packages
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
@@ -279,8 +279,7 @@ def own_labels_left_out(label: str | None, save: Path | None, epochs: int) -> tu
 
     Raises InputError where no label has this name, a kept fold cannot be read, or torch is not installed.
     """
-    if find_spec("torch") is None:
-        raise InputError("training the network needs PyTorch: pip install 'slipstick[torch]'")
+    require_packages(("torch",))
     labels = shipped_labels()
     kinds: tuple[LabelKind, ...] = LABEL_KINDS if label is None else (label_kind(label),)
     return rows_of(left_out(labels, kinds, save, Recipe(epochs=epochs))), labels.source

@@ -187,10 +187,6 @@ class Profiler:
         return ProfilerReport(tuple(self._steps), tuple(self._labels), self._closed)
 
     def _open(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise InputError("the profiler needs torch: pip install 'slipstick[torch]'") from None
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
