@@ -21,7 +21,7 @@ from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibrati
 from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, times
 from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, thinned
-from slipstick.estimators.gpu.transfer.parameters_only import without_rows
+from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise
