@@ -9,7 +9,7 @@ from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import resident
-from slipstick.estimators.roofline.roofline import PhysicalBound, weight_bytes
+from slipstick.estimators.roofline.physical_bound import PhysicalBound, weight_bytes
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -47,7 +47,7 @@ from slipstick.estimators.composition.power_capped import (
     estimate_power_capped,
 )
 from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, as_compiled, bound_with, notes_on_dtypes
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.formula import OURS, Formula, parameters
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray

@@ -32,6 +32,7 @@ from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
+from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
     LIBRARY,
@@ -39,7 +40,6 @@ from slipstick.estimators.gpu.gpu_bands import (
     UNEVEN,
     Spent,
     band,
-    fallback_class_for,
     of_libraries,
     outside,
     spent_on,

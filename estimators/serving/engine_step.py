@@ -59,7 +59,8 @@ from slipstick.estimators.engine_steps.step_time import (
 )
 from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.roofline.roofline import PhysicalBound, Roofline, product_of_fields
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.roofline.roofline import Roofline, product_of_fields
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray

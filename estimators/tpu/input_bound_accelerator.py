@@ -28,7 +28,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.tpu.input_bound_run import InputBoundRun, numbers_of_run
 from slipstick.estimators.tpu.tpu_step import TpuOperations

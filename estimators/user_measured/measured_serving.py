@@ -21,7 +21,7 @@ from slipstick.estimators.engine_steps.measured_steps import (
     least_step,
 )
 from slipstick.estimators.engine_steps.step_graph import is_step
-from slipstick.estimators.roofline.roofline import TOLERANCE
+from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.engine_step import served_step
 from slipstick.estimators.serving.llama_cpp_run import MeasuredRate

@@ -35,7 +35,7 @@ from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.roofline.roofline import TOLERANCE, PhysicalBound
+from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps

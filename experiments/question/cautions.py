@@ -12,7 +12,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown
 from slipstick.estimators.base.conditions import remarks_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.roofline.roofline import TOLERANCE, serving_rate
+from slipstick.estimators.roofline.physical_bound import TOLERANCE
+from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.precision import TENSOR_FLOAT

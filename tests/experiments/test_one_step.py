@@ -16,7 +16,7 @@ from slipstick.estimators.engine_steps.engines import cache_for
 from slipstick.estimators.engine_steps.fitted_steps import engine_on
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_graph import group_of
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.cli.cli import run

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate, Spread
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.sweep import sweep, task
 from slipstick.hwmodels.catalog import machine

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.question.cautions import hints, remarks
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine, machine_names

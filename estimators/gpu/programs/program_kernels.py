@@ -40,8 +40,8 @@ from slipstick.estimators.gpu.programs.program_sides import (
     sides,
 )
 from slipstick.estimators.power.voltage import knee
-from slipstick.estimators.roofline.roofline import AMOUNTS as LEAST_AMOUNTS
-from slipstick.estimators.roofline.roofline import UNBOUND, least_time
+from slipstick.estimators.roofline.physical_bound import AMOUNTS as LEAST_AMOUNTS
+from slipstick.estimators.roofline.physical_bound import UNBOUND, least_time
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest

@@ -22,7 +22,8 @@ from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_o
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
 from slipstick.estimators.power.energy import MATRIX_ENERGY
 from slipstick.estimators.power.voltage import knee
-from slipstick.estimators.roofline.roofline import serving_rate, weight_bytes
+from slipstick.estimators.roofline.physical_bound import weight_bytes
+from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import (
     RESIDENT,
     capacity_of_all,

@@ -18,7 +18,7 @@ from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, programs_scatter
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine

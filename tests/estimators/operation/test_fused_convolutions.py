@@ -8,7 +8,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 
 GPUS = (
     "H100",

@@ -22,7 +22,7 @@ from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
-from slipstick.estimators.roofline.roofline import PhysicalBound
+from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
