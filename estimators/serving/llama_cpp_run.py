@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, format_quantity, shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, conditions_lines
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
@@ -75,7 +76,10 @@ class MeasuredRate:
 
 @dataclass(frozen=True, repr=False)
 class Local(Answer):
-    """A model on a machine for one user."""
+    """A model on a machine for one user.
+
+    `given`, `not_used`: what of the machine was set, and what of that no number of the answer reads.
+    """
 
     model: LanguageModel
     machine: Machine
@@ -83,6 +87,8 @@ class Local(Answer):
     input_tokens: int = 1024
     output_tokens: int = 256
     anchor: MeasuredRate | None = None
+    given: tuple[Condition, ...] = ()
+    not_used: tuple[NotUsed, ...] = ()
 
     @property
     def provenance(self) -> Provenance:
@@ -175,8 +181,14 @@ class Local(Answer):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What makes the band of a new token wider; with a run of one's own it is about that."""
-        return self._widened[1]
+        """What was set of the machine, and what makes the band of a new token wider; with a run of one's own it is
+        about that."""
+        return (*self.given, *self._widened[1])
+
+    @property
+    def depends(self) -> dict[str, Sequence[Mapping[str, object]]]:
+        """Conditions, and what was given and not used."""
+        return depends_on(self.conditions, self.not_used)
 
     @property
     def prompt_half_width(self) -> float:
@@ -271,6 +283,7 @@ class Local(Answer):
             f"the last of {self.output_tokens:,} after {shown(row['latency_s'], 's')}",
             f"memory: fits, {held} of weights, {cached} of cache; at most "
             f"{count_shown(1 / self.floor)} tokens/s by bandwidth alone",
+            *(one.text() for one in self.not_used),
         )
 
     @property

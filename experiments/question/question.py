@@ -42,6 +42,7 @@ from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, workload_kind
 from slipstick.workloads.runs.feed import run_of
+from slipstick.workloads.transforms.attention import in_one_kernel
 from slipstick.workloads.transforms.narrow import number_type
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ def question(
     where: Sequence[str] = (),
     quantity: str | None = None,
     work: str | None = None,
+    attention: str | None = None,
     **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
@@ -200,6 +202,8 @@ def question(
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
     work
         "train", "forward", "prefill" or "decode", where the workload is a model's name.
+    attention
+        "flash", in one kernel, or "parts", as the graph has it.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -217,6 +221,8 @@ def question(
     if work is not None:
         workload = work_named(workload, work)
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
+    if attention is not None:
+        graph = in_one_kernel(graph, attention)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     if workload_kind(graph) == "requests":

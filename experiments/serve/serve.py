@@ -193,7 +193,7 @@ def serve(
                 f"{', '.join(unread)}: not used: {program} answers for one user on one device; of a server: "
                 'engine="vllm"'
             )
-        return local(model, machine_by_name(machine).using(changes), dtype, input_tokens, output_tokens, measured)
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, measured, changes)
     if vary and (unread := [name for name in typed if name in UNVARIED]):
         raise InputError(f"{', '.join(unread)}: not used: vary compares servers, as whatif does")
     if not any("draft_tokens" in words for words in vary):
