@@ -43,6 +43,7 @@ class MeasuredRate:
 
     `prompt`: tokens of a prompt that was timed alone and their tokens/s; nothing where none was.
     `backend`: of llama.cpp; "" where nobody said it: the machine's.
+    `unread`: what else its file holds, in words; "" for nothing.
     """
 
     model: LanguageModel
@@ -50,6 +51,7 @@ class MeasuredRate:
     rate: float
     prompt: tuple[int, float] | None = None
     backend: str = ""
+    unread: str = ""
 
     def work(self, machine: Machine) -> LocalWork:
         """What a new token needs of a machine."""
@@ -71,7 +73,9 @@ class MeasuredRate:
     def text(self) -> str:
         """The run in words."""
         read = f", a prompt of {self.prompt[0]:,} at {count_shown(self.prompt[1])}" if self.prompt else ""
-        return f"{self.model.name} {self.stored} at {self.rate:.4g} tokens/s{read}"
+        on = f" on {self.backend}" if self.backend else ""
+        beside = f"; not read: {self.unread}" if self.unread else ""
+        return f"{self.model.name} {self.stored}{on} at {self.rate:.4g} tokens/s{read}{beside}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -151,8 +151,8 @@ def unused_of(
             read.append(Condition(name, str(value), "given"))
             continue
         tried = [_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)]
-        if "time" in tried:  # where it moves whichever way it goes, it was set to what it is by default
-            one_way = bool({*tried} - {"time", "refused"})
+        if "time" in tried:  # where a number of no file moves whichever way it goes, it was set to its usual value
+            one_way = bool({*tried} - {"time", "refused"}) or name.startswith("machine.")
             note = BOUNDED if one_way and name not in WORDS and not _is_today(name, machine) else ""
             read.append(Condition(name, str(value), "given", note))
         elif moved:

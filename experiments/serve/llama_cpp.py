@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.fitted_steps import LLAMA_CPP, is_llama_cpp
 from slipstick.estimators.serving.llama_cpp_run import Local, as_stored
+from slipstick.experiments.calibrate.measured_files import LOCAL
 from slipstick.experiments.calibrate.measured_serving import AnchorRun, require_possible
 from slipstick.experiments.question.one_user import runs_locally
 from slipstick.experiments.question.settings import HEAD, Value
 from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.importers.detect import identify
 from slipstick.workloads.language_catalog import language_model
 
 READ = {"model", "on", "machine", "engine", "dtype", "input_tokens", "output_tokens", "measured", "format", "set"}
@@ -71,13 +74,22 @@ def local(
 
 
 def local_engine(
-    model: str, on: str, dtype: str | None, changes: Mapping[str, str | float], *, crowd: bool
+    model: str,
+    on: str,
+    dtype: str | None,
+    changes: Mapping[str, str | float],
+    measured: str | None,
+    *,
+    crowd: bool,
 ) -> str | None:
     """llama.cpp, as the runtime calls it, where one user of the machine would run the model under it; else None.
 
     `changes`: numbers of the machine by dotted name, in SI units or with units as text.
+    `measured`: what was measured, if anything: what llama-bench prints was measured under llama.cpp.
     `crowd`: whether users or a rate are given, which mean a server unless the machine's runtime is llama.cpp.
     """
+    if measured and Path(measured).is_file() and (kind := identify(measured)) and kind.key == LOCAL:
+        return LLAMA_CPP
     at = machine_by_name(on).using(dict(changes))
     if crowd:
         return at.runtime.library if is_llama_cpp(at.runtime.library) else None

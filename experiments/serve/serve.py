@@ -186,7 +186,7 @@ def serve(
     given, changes = locals(), machine_changes(settings)
     typed = [name for name, one in signature(serve).parameters.items() if given[name] != one.default]
     crowd = concurrency is not None or rate is not None or requests is not None
-    program = engine or local_engine(model, machine, dtype, changes, crowd=crowd) or ""
+    program = engine or local_engine(model, machine, dtype, changes, measured, crowd=crowd) or ""
     if is_llama_cpp(program):
         if unread := [name for name in typed if unread_by_one_user(name, given[name])]:
             raise InputError(
