@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -181,7 +183,7 @@ def _by_length(
     word = "seq_len" if LENGTH_COLUMNS[first] == "length" else first
     return tuple(
         (
-            FrozenDict({**shared, word: float(np.median([rows[at][0][first] for at in group]))}),
+            FrozenDict({**shared, word: median_low(rows[at][0][first] for at in group)}),
             float(np.median([rows[at][1] for at in group])),
         )
         for group in groups

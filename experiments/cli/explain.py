@@ -133,7 +133,7 @@ def register(app: typer.Typer) -> None:
         query = question(
             subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity, attention=attention
         )
-        subject = query.original.workload if query.original else subject
+        asked = query.original.workload if query.original else subject
         query = why.of_time(query, quantity)
         ratio = why.target_ratio(target, query.answer().time)
         answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
@@ -148,7 +148,7 @@ def register(app: typer.Typer) -> None:
             "elasticities": lambda: why.elasticity_rows(query, dials),
             "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
             "tornado": lambda: why.tornado_rows(query, dials=dials),
-            "moves": lambda: move_rows(query, subject, again, dials),
+            "moves": lambda: move_rows(query, asked, again, dials),
             "changes": lambda: why.cheapest_changes(query, ratio, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or cost or report)
@@ -168,7 +168,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(query, ratio, prices(cost))
             tables["together"] = solved.rows()
         if against:
-            tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
+            tables["ranking"] = why.ranking(_each(asked, [on, *against], estimator, settings, dtype))
         if report:
             from slipstick.experiments.report.explain_page import write
 

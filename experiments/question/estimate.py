@@ -78,8 +78,7 @@ def estimate(
     """
     subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(estimate, settings, numbers, subject)
-    return examined(
-        question(
-            subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity, attention=attention
-        )
+    put = question(
+        subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity, attention=attention
     )
+    return examined(put)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class Original:
     """A question before its answer was chosen: the same may be put at other sizes, or without what it sets."""
 
-    workload: str | Workload | nx.DiGraph[Any]
+    workload: Workload
     machine: str | Machine
     settings: FrozenDict[Value]
     dtype: str | None
@@ -304,8 +304,10 @@ def _resolved(
         known = chosen.run_names(graph, target)
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
-        calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
-        chosen = calibration.for_question(graph, base, run, chosen)
+        stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
+        under = {**values, "machine": stands}  # what was measured ran under this software, on the machine as it is
+        calibration = _over_sizes(calibration, chosen, workload, base, estimator, under, wanted_type, run)
+        chosen = calibration.for_question(graph, base.using(stands) if stands else base, run, chosen)
         why, reason, conditions = "", "", ()  # those are the default answer's; a calibration says its own
     if values["job"] and not isinstance(chosen, JobEstimator):
         raise InputError(f"job.{next(iter(values['job']))}: {graph.name} is no job; jobs are files of stages (.yaml)")
@@ -350,10 +352,9 @@ def _over_sizes(
     known = {name: name for name in names if name.partition(".")[0] in values}
     known |= {name: f"workload.{name}" for name in names & sizes}
     known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
-    stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
 
     def answer(row: Mapping[str, float]) -> AnsweredRow:
-        at = {space: {**each} for space, each in {**values, "machine": stands}.items()}
+        at = {space: {**each} for space, each in values.items()}
         for name, value in row.items():
             space, _, short = name.partition(".")
             for other in ("run", "workload"):

@@ -66,7 +66,7 @@ def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dic
         settings = {f"{space}.{name}": value for space, each in assigned.items() for name, value in each.items()}
     for name, value in settings.items():
         if name == f"{HEAD}name":
-            raise InputError(f"{name} = {value}: is no quantity, and rows are known by it: write a file that extends it")
+            raise InputError(f"{name} = {value}: is no quantity but what rows are known by; extend the file instead")
         space, _, path = name.partition(".")
         if space not in spaces_of or not path:
             raise unknown_name("namespace", space, list(NAMESPACES))

@@ -16,7 +16,6 @@ from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import work_named
-from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, as_text
 

@@ -17,7 +17,7 @@ from slipstick.experiments.question.settings import HEAD, Value
 from slipstick.experiments.question.unused_inputs import AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.importers.detect import identify
+from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.language_catalog import language_model
 
 READ = {"model", "on", "machine", "engine", "dtype", "input_tokens", "output_tokens", "measured", "format", "set"}
