@@ -145,7 +145,7 @@ class Simulated(Answer):
         return (
             f"{self.job.name}: {shown(float(np.median(times)), 's')} (80 %: {ends_shown(*self.band())}), "
             f"{self.job.steps} steps, {self.runs} runs from seed {self.seed}",
-            f"{ratio_shown(over)} x the formula's {formula} ({self.formula_source})",
+            f"the mean is {ratio_shown(over)} x the formula's {formula} ({self.formula_source})",
         )
 
     @property

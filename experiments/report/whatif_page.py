@@ -356,7 +356,7 @@ def write_explanation(
         *_interaction(question, [str(row["quantity"]) for row in mattering]),
         Section("What bounds the time", table_html(tables["bottlenecks"], "bottlenecks")),
         *_section("Where an operation changes what bounds it", tables["crossovers"], "crossovers"),
-        *_section(f"What alone brings the time to {target:g} of today's", reached, "changes"),
+        *_section(f"What alone brings the time to {target:.3g} of today's", reached, "changes"),
     ]
     if "together" in tables:
         title = f"The cheapest change of several that brings the time to {target:g}"

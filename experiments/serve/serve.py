@@ -186,14 +186,14 @@ def serve(
     given, changes = locals(), machine_changes(settings)
     typed = [name for name, one in signature(serve).parameters.items() if given[name] != one.default]
     crowd = concurrency is not None or rate is not None or requests is not None
-    program = engine or local_engine(model, machine, dtype, changes, crowd=crowd) or ""
+    program = engine or local_engine(model, machine, dtype, changes, measured, crowd=crowd) or ""
     if is_llama_cpp(program):
         if unread := [name for name in typed if unread_by_one_user(name, given[name])]:
             raise InputError(
                 f"{', '.join(unread)}: not used: {program} answers for one user on one device; of a server: "
                 'engine="vllm"'
             )
-        return local(model, machine_by_name(machine).using(changes), dtype, input_tokens, output_tokens, measured)
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, measured, changes)
     if vary and (unread := [name for name in typed if name in UNVARIED]):
         raise InputError(f"{', '.join(unread)}: not used: vary compares servers, as whatif does")
     if not any("draft_tokens" in words for words in vary):

@@ -268,7 +268,7 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
     known = fit_devices([first, second, streams("l40s", 0.6)])
     assert known.libraries == ("fast 2.1", "slow 1.0")
     assert (known.library("fast"), known.library("slow 1.0"), known.devices) == ("fast 2.1", "slow 1.0", 2)
-    with pytest.raises(InputError, match=r"unknown kernel library 'quick' \(known: fast 2.1, slow 1.0\)"):
+    with pytest.raises(InputError, match=r"unknown kernel library .*'quick' \(known: fast 2.1, slow 1.0\)"):
         known.library("quick")
     a100 = machine("a100-sxm-80gb")
     forecasts = {

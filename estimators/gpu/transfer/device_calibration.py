@@ -117,7 +117,7 @@ class DeviceCalibration:
         """
         found = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
         if len(found) != 1:
-            raise unknown_name("kernel library", name, list(self.libraries))
+            raise unknown_name("kernel library of a program (a trainer is of train:MODEL)", name, list(self.libraries))
         return found[0]
 
     def forecast(
