@@ -15,7 +15,9 @@ from slipstick.common.frames import parquet_frame
 from slipstick.estimators.engine_steps.step_law import machine_groups
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, Columns, Grouping, LawFit, LawRows, ParameterPrior
-from slipstick.estimators.gpu.kernels.expert_layers import (
+from slipstick.estimators.symbolic.formula import declared
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.experts.expert_layers import (
     ExpertLayers,
     LatentAttentions,
     LayerParameters,
@@ -23,8 +25,6 @@ from slipstick.estimators.gpu.kernels.expert_layers import (
     latent_decode_times,
     latent_prefill_times,
 )
-from slipstick.estimators.symbolic.formula import declared
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.gpu.gpu_data import machine_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
