@@ -8,7 +8,7 @@ import pytest
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.transfer.device_calibration import filled
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, priors_of
+from slipstick.estimators.gpu.transfer.kernel_class import MachineFit, priors_of
 from slipstick.experiments.scoreboards.gpu.other_programs import tuned_products, tuned_times
 
 pd = pytest.importorskip("pandas")

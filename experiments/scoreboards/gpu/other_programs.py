@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.frames import csv_frame
-from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.prediction_bands import folds
 from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
