@@ -95,10 +95,8 @@ def stored_narrower(op: Op) -> bool:
 
 def _candidates(name: str) -> Iterator[FallbackClass]:
     yield FallbackClass(name, 0.0)
-    if of_step(name):
-        at = next(place for place, word in enumerate(name.split(".")) if word in OF_STEPS)
-        plain, role = ".".join(name.split(".")[:at]), name.split(".")[at]
-        alike = list(_candidates(plain))
+    if role := next((one for one in OF_STEPS if one in name.split(".")), ""):
+        alike = list(_candidates(name.partition(f".{role}")[0]))
         yield from (FallbackClass(f"{one.measured}.{role}", one.spread) for one in alike)
         yield from (FallbackClass(one.measured, math.hypot(one.spread, ROLE_ALONE)) for one in alike)
         return

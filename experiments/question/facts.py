@@ -85,7 +85,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
         _throughput(question.workload, sizes, work, answer.time) or (_of_work(whole, answer.time) if known else None),
         mfu,
         peak,
-        drawn if 0 < drawn <= MOST_DRAWN else None,
+        drawn if 0 < drawn <= 1 else None,
         memory_need(bound, question.machine, question.workload.bind_known(sizes)) if known else None,
         groups(answer),
         bounds(answer),
@@ -142,8 +142,6 @@ def shares(answer: Estimate) -> tuple[tuple[str, float], ...]:
 
 IN_WORDS = {"collective": "link", "stream": "memory", "gather": "memory", "reading weights": "memory"}
 """What bounds a time, by the words of single models and by kinds of operations that say no more."""
-MOST_DRAWN = 1.0
-"""Largest share of the main memory's bandwidth."""
 WAITS = 0.05
 """Share of a step from which on a device that waits for its input is bound by it."""
 

@@ -101,16 +101,6 @@ class DeviceCalibration:
         """The kernel libraries whose times were fitted."""
         return tuple(sorted({fit.library for one in self.classes for fit in one.fits} - {""}))
 
-    def with_fits(self, other: DeviceCalibration) -> DeviceCalibration:
-        """The same with the fits of another in place of those that both have; classes that it lacks are left out."""
-        anew = {one.name: one.fits for one in other.classes}
-        classes = []
-        for one in self.classes:
-            fits = anew.get(one.name, ())
-            kept = (fit for fit in one.fits if fit.machine not in [new.machine for new in fits])
-            classes.append(replace(one, fits=filled((*kept, *fits), one.priors)))
-        return replace(self, classes=tuple(classes), machines=FrozenDict({**self.machines, **other.machines}))
-
     @property
     def devices(self) -> int:
         """How many machines were measured, whatever libraries ran on them."""

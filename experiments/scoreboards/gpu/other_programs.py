@@ -7,6 +7,7 @@ bfloat16 ran on a GeForce RTX 4090, of whose kind no 16-bit product is in the ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.frames import csv_frame
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.prediction_bands import folds
-from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
+from slipstick.estimators.gpu.transfer.device_calibration import filled, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -121,7 +123,13 @@ def tuned_times(frame: pd.DataFrame) -> list[OperationTimes]:
 def _fits_to_layers(own: pd.DataFrame, known: Sequence[tuple[Any, str]], _: Sequence[Machine]) -> Fits:
     """The kernels that ship, with a device's own fit made from its rows of the known layers alone."""
     kept = own["layer"].isin({layer for _, layer in known})
-    return Fits(gpu_kernels().with_fits(fit_devices(tuned_times(own[kept]))))
+    ships, made = gpu_kernels(), fit_devices(tuned_times(own[kept]))
+    anew = {one.name: one.fits for one in made.classes}
+    classes = []
+    for one in ships.classes:
+        others = (fit for fit in one.fits if fit.machine not in made.machines or one.name not in anew)
+        classes.append(replace(one, fits=filled((*others, *anew.get(one.name, ())), one.priors)))
+    return Fits(replace(ships, classes=tuple(classes), machines=FrozenDict({**ships.machines, **made.machines})))
 
 
 def _decoder(path: Path) -> pd.DataFrame:
