@@ -250,8 +250,8 @@ def _measured_kernels(
         source = standing.measured if standing else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
-        own = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
-        kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if own else 0.0})
+        several = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
+        kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if several else 0.0})
         if standing is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
@@ -319,8 +319,8 @@ def gpu_step(
     by_programs = program_kernels(machine.family, fitted=known.programs)
     second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
     first = math.hypot(every, UNEVEN if odd else 0.0)
-    told = all(one.op.dtype in (*PLAIN, *HALF) for one in spent)
-    other = _by_programs(second, workload, machine, run, answer.time, first) if told and not links else []
+    timed_types = all(one.op.dtype in (*PLAIN, *HALF) for one in spent)
+    other = _by_programs(second, workload, machine, run, answer.time, first) if timed_types and not links else []
     linked, crossing = _by_dies(estimator, workload, machine, run, answer.time)
 
     def width(without: Collection[Condition]) -> float:
@@ -374,7 +374,7 @@ def _by_programs(
     """What a second model says, with the band that holds it; none where that hardly leaves the band.
 
     The second model was fitted to other measurements (whole programs of KernelBench in float32, image networks in 16
-    bits, issued by a host), so it says nothing of recorded graphs, and is not asked of other types.
+    bits, issued by a host), so it says nothing of recorded graphs, and of other types.
     """
     if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
         return []

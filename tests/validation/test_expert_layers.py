@@ -43,7 +43,7 @@ def layers(tokens: list[int]) -> pd.DataFrame:
 
 
 def test_a_layer_of_experts_is_two_products_by_the_experts_that_have_rows() -> None:
-    (asked,) = ExpertCase("experts", "triton", "fp8_block").asked(layers([16]))
+    (asked,) = ExpertCase("experts", "triton", "fp8_block").questions(layers([16]))
     up, down = asked.operations
     assert [(op.dims["batch"], op.dims["m"], op.dims["n"], op.dims["k"]) for op in (up, down)] == [
         (128, 4096, 1, 7168), (128, 7168, 1, 2048),
@@ -56,7 +56,7 @@ def test_a_layer_of_experts_is_two_products_by_the_experts_that_have_rows() -> N
 
 def test_a_latent_is_read_once_for_all_heads() -> None:
     columns = {"batch_size": [64], "num_heads": [16], "isl": [1], "step": [65535], "kv_cache_dtype": ["bfloat16"]}
-    (asked,) = ExpertCase("decode", "trtllm", "bfloat16").asked(pd.DataFrame(columns))
+    (asked,) = ExpertCase("decode", "trtllm", "bfloat16").questions(pd.DataFrame(columns))
     (op,) = asked.operations
     assert op.cost["read"] == 64 * (65536 * 576 * 2 + 16 * 576 * 2)
     assert class_of(op) == "attention.bfloat16.latent"
@@ -67,9 +67,9 @@ def test_a_latent_is_read_once_for_all_heads() -> None:
 
 def test_prompts_and_stored_types_are_classes_of_their_own() -> None:
     columns = {"batch_size": [4], "num_heads": [16], "isl": [4096], "step": [0], "kv_cache_dtype": ["bfloat16"]}
-    (prompt,) = ExpertCase("prefill", "trtllm", "bfloat16").asked(pd.DataFrame(columns))
+    (prompt,) = ExpertCase("prefill", "trtllm", "bfloat16").questions(pd.DataFrame(columns))
     assert class_of(prompt.operations[0]) == "attention.bfloat16.prompts.latent"
-    (narrow,) = ExpertCase("experts", "marlin", "int4_wo").asked(layers([16]))
+    (narrow,) = ExpertCase("experts", "marlin", "int4_wo").questions(layers([16]))
     assert class_of(narrow.operations[0]) == "gemm.bfloat16.experts.int4"
     plain = operation("a", "gemm", {"batch": 1, "m": 64, "n": 64, "k": 64}, "bfloat16", {"weights": "int4"})
     assert class_of(plain) == "gemm.bfloat16"

@@ -68,7 +68,7 @@ class ExpertCase:
     library: str
     dtype: str
 
-    def asked(self, frame: pd.DataFrame) -> list[Workload]:
+    def questions(self, frame: pd.DataFrame) -> list[Workload]:
         """Each row as kernels that run alone."""
         made = self._layers(frame) if self.kind == "experts" else self._attentions(frame)
         chains = ((ops, tuple((a.name, b.name) for a, b in pairwise(ops))) for ops in made)

@@ -60,20 +60,20 @@ def _layers(data: Data) -> Iterator[Scored | ValidationRow]:
 
 def _scored(case: ExpertCase, name: str, frame: pd.DataFrame, public: pd.DataFrame | None) -> Scored | ValidationRow:
     target = machine(name)
-    on = target.using({**RECORDED, "runtime.library": str(frame["ran"].iloc[0])})
-    found = answers([(one, on) for one in case.asked(frame)], Fits(unseen([target], [])))
-    bases = {RULE: found.rule}
+    as_timed = target.using({**RECORDED, "runtime.library": str(frame["ran"].iloc[0])})
+    predicted = answers([(one, as_timed) for one in case.questions(frame)], Fits(unseen([target], [])))
+    bases = {RULE: predicted.rule}
     if public is not None:
         bases["nearest machine by bandwidth, where it ran the same"] = _nearest(case, frame, public, name)
     title, held = f"{WORDS[case.kind]}, {case.library}, {case.dtype}, {name}", " ".join(target.family.split("-")[:2])
-    answered, measured = np.isfinite(found.seconds), frame["time"].to_numpy()
+    answered, measured = np.isfinite(predicted.seconds), frame["time"].to_numpy()
     if not answered.any():
         return skipped(DATASET, f"{title}: no question was answered")
     return Scored(
-        title, held, measured[answered], found.seconds[answered], METRICS, GOALS[case.kind],
+        title, held, measured[answered], predicted.seconds[answered], METRICS, GOALS[case.kind],
         {base: values[answered] for base, values in bases.items()},
-        low=found.low[answered], high=found.high[answered], groups=name,
-        reason=f"bias in log time {np.median(np.log(found.seconds / measured)[answered]):+.2f}",
+        low=predicted.low[answered], high=predicted.high[answered], groups=name,
+        reason=f"bias in log time {np.median(np.log(predicted.seconds / measured)[answered]):+.2f}",
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ LAYERS: Mapping[str, tuple[int, int]] = {
 PARAMETERS = 8.03e9
 """Of that model, which are read between two uses of one of its weights."""
 TUNED, TUNER, MOST_TUNED, FOLDS = "gpu/aiter/gemm.csv.gz", "aiter", 250, 5
-"""The table of AMD's tuner and its library; about how many rows of a device and type are asked, in how many folds."""
+"""The table of AMD's tuner and its library; about how many rows of a device and type are scored, in how many folds."""
 TUNED_ON = {304: "mi300x", 256: "mi355x"}
 TUNED_AS = {"bf16": "bfloat16", "row": "float8", "block of 128": "float8_block"}
 """Devices by their compute units, and types by how weights are scaled."""
@@ -65,12 +65,12 @@ def rows(data: Data) -> Iterator[Scored]:
     frame = frame[(frame["operation"] == "gemm") & (frame["time_s"] > 0)]
     alone = pd.DataFrame({"m": frame["n"], "n": frame["m"], "k": frame["k"], "time": frame["time_s"]})
     for dtype, name in (("float8_block", "FP8 in blocks alone, H800"), ("float8", "the same as FP8 a tensor")):
-        asked = answers(_questions(alone, machine("h800-sxm"), dtype))
-        yield from _scores(name, HELD_OUT, alone["time"], asked, "h800-sxm")
+        answered = answers(_questions(alone, machine("h800-sxm"), dtype))
+        yield from _scores(name, HELD_OUT, alone["time"], answered, "h800-sxm")
     whole = machine("rtx-4090").using({"runtime.weights_between": PARAMETERS * 2})
     decoder = _decoder(data.judged(DECODER))
-    asked = answers(_questions(decoder, whole, "bfloat16"))
-    yield from _scores("BF16 gemm, RTX 4090", HELD_OUT, decoder["time"], asked, whole.name)
+    answered = answers(_questions(decoder, whole, "bfloat16"))
+    yield from _scores("BF16 gemm, RTX 4090", HELD_OUT, decoder["time"], answered, whole.name)
 
 
 def tuned(data: Data) -> Iterator[Scored]:
@@ -83,13 +83,13 @@ def tuned(data: Data) -> Iterator[Scored]:
     for (name, dtype), mine in judged.groupby(["machine", "dtype"]):
         at, case = machine(str(name)), f"{dtype} products tuned, {name}"
         mine = mine.sort_values(["m", "k", "n"]).iloc[:: max(1, len(mine) // MOST_TUNED)]
-        asked, layers = _questions(mine, at, str(dtype)), list(mine["layer"])
-        without = answers(asked, Fits(unseen([at], [])))
+        queries, layers = _questions(mine, at, str(dtype)), list(mine["layer"])
+        without = answers(queries, Fits(unseen([at], [])))
         yield from _scores(case, "its generation", mine["time"], without, layers)
-        own = public[(public["machine"] == name) & (public["dtype"] == dtype)]
-        rows = list(zip(asked, layers, strict=True))
+        of_device = public[(public["machine"] == name) & (public["dtype"] == dtype)]
+        rows = list(zip(queries, layers, strict=True))
         turns = folds(layers, at_most=FOLDS)
-        known = answers_left_out(rows, turns, itemgetter(0), partial(_fits_to_layers, own))
+        known = answers_left_out(rows, turns, itemgetter(0), partial(_fits_to_layers, of_device))
         yield from _scores(case, "its layer", mine["time"], known, layers)
 
 
@@ -120,10 +120,10 @@ def tuned_times(frame: pd.DataFrame) -> list[OperationTimes]:
     return result
 
 
-def _fits_to_layers(own: pd.DataFrame, known: Sequence[tuple[Any, str]], _: Sequence[Machine]) -> Fits:
+def _fits_to_layers(of_device: pd.DataFrame, known: Sequence[tuple[Any, str]], _: Sequence[Machine]) -> Fits:
     """The kernels that ship, with a device's own fit made from its rows of the known layers alone."""
-    kept = own["layer"].isin({layer for _, layer in known})
-    ships, made = gpu_kernels(), fit_devices(tuned_times(own[kept]))
+    kept = of_device["layer"].isin({layer for _, layer in known})
+    ships, made = gpu_kernels(), fit_devices(tuned_times(of_device[kept]))
     anew = {one.name: one.fits for one in made.classes}
     classes = []
     for one in ships.classes:
