@@ -225,10 +225,29 @@ class ComposedEstimator(EstimatorBase):
     ) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        once = seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
-        times = once[bound.distinct.place]
+        times = self._once(bound, machine)[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
         return bound, times, self.schedule.combine(bound, times, machine, numbers)
+
+    def _once(self, bound: Workload, machine: Machine) -> FloatArray:
+        """Seconds of one execution of each distinct operation, shape (distinct,); of columns (distinct, points)."""
+        return seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
+
+    def in_columns(
+        self, workload: Workload, machine: Machine, run: Mapping[str, Any]
+    ) -> tuple[Workload, FloatArray, FloatArray]:
+        """The bound operations, seconds of one execution of each distinct one, shape (distinct, points), and of the
+        whole, shape (points,), where numbers of the run are columns (`SizeColumn`).
+
+        Raises SizesDifferError where operations or their laws differ between the points.
+        """
+        run = FrozenDict({**self.schedule.run_defaults(machine), **run})
+        bound = self.bound(workload, machine, run)
+        once = self._once(bound, machine)
+        if not isinstance(self.schedule, FormulaSchedule):
+            raise InputError(f"the schedule {type(self.schedule).__name__} is no formula: it takes one size at a time")
+        numbers = {**self.graph(workload, machine).defaults, **run}
+        return bound, once, self.schedule.seconds(bound, once[bound.distinct.place], machine, numbers)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None

@@ -21,8 +21,7 @@ from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import symbols_of
-from slipstick.workloads.graph.given import Binding, CachedAmount, unread_amount
+from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -72,7 +71,7 @@ class TiledRoofline(FormulaModel):
         if one is None or one.many not in self.kernels:
             return True
         amount = unread_amount(op.dims, one.dim)
-        sizes = amount.symbols if isinstance(amount, CachedAmount) else symbols_of(amount)
+        sizes = symbols_in(amount)
         return not sizes or Binding(dict.fromkeys(sizes, 1)).put(amount) != 1
 
     def form(self, machine: Machine) -> Hashable:

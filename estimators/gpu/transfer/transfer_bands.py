@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS
 from slipstick.estimators.symbolic.lambdified import FloatArray
@@ -39,9 +40,9 @@ class Scatter:
         """Of each predicted time in seconds."""
         return np.where(predicted < BORDER, self.short, self.long)
 
-    def at(self, predicted: float) -> float:
-        """Of one predicted time in seconds."""
-        return self.short if predicted < BORDER else self.long
+    def at(self, predicted: Sized) -> Sized:
+        """Of one predicted time in seconds, or of a column of them."""
+        return where(predicted < BORDER, self.short, self.long)
 
 
 def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:
