@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from slipstick.estimators.simulation.job_estimator import JobEstimator
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
-from slipstick.experiments.question.defaults import as_executed, default, kept_open
+from slipstick.experiments.question.defaults import Asked, as_executed, default, kept_open
 from slipstick.experiments.question.precision import TENSOR_FLOAT, in_type, type_settings
 from slipstick.experiments.question.settings import (
     Value,
@@ -102,6 +102,8 @@ class Question:
         The question as it was put.
     conditions
         What the default answer takes that the question may set, and what makes its band wider.
+    asked
+        What the default answers, before its law chose types and runtime; None where another answers.
     """
 
     workload: Workload
@@ -116,6 +118,7 @@ class Question:
     original: Original | None = None
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
+    asked: Asked | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -278,12 +281,13 @@ def _resolved(
         else:
             check_run_number(name, value)
     why, reason, sizes, conditions = "", "", values["workload"], tuple[Condition, ...]()
+    asked = None
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        reason, conditions = best.reason, best.conditions
+        reason, conditions, asked = best.reason, best.conditions, best.asked
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -320,7 +324,7 @@ def _resolved(
         dtype or stored,
         calibration,
     )
-    return replace(made, original=original, conditions=conditions, reason=reason)
+    return replace(made, original=original, conditions=conditions, reason=reason, asked=asked)
 
 
 def _over_sizes(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.size_column import by_parts
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.question.defaults import spread_at
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT, MemoryNeed, memory_need
 from slipstick.experiments.question.objectives import FIT
 from slipstick.experiments.question.question import Question
@@ -22,9 +25,15 @@ MOST_SIZES = 16
 BEST_FIRST = (FITS, MAY, NOT)
 
 
+def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
+    """The sizes of the workload among names that vary, dotted."""
+    open_ = question.workload.symbols
+    return [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
+
+
 @dataclass(frozen=True, eq=False)
 class AtSizes:
-    """The points of a table by the sizes of the workload that vary in it, of which few are looked at.
+    """The points of a table by the sizes that vary in it, of which few are looked at: of laws that take one at a time.
 
     Parameters
     ----------
@@ -37,12 +46,8 @@ class AtSizes:
     place: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, question: Question, free: Mapping[str, FloatArray], count: int) -> AtSizes | None:
+    def of(cls, free: Mapping[str, FloatArray], names: Sequence[str], count: int) -> AtSizes | None:
         """None where more than one size varies, in more than `MOST_SIZES` combinations."""
-        open_ = question.workload.symbols
-        names = [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
-        if not names:
-            return cls((), np.zeros((1, 1)), np.zeros(count, dtype=np.intp))
         points = np.stack([np.broadcast_to(free[name], count) for name in names], axis=1)
         distinct, place = np.unique(points, axis=0, return_inverse=True)
         if len(distinct) > MOST_SIZES and len(names) != 1:
@@ -76,8 +81,14 @@ class ScatterAtSizes:
 
         None where sizes do not vary, or too many do.
         """
-        points = AtSizes.of(self.question, free, count) if self.question.by_default and count else None
-        if points is None or not points.names:
+        asked, names = self.question.asked, open_sizes(self.question, free)
+        if not (self.question.by_default and count and names):
+            return None
+        columns = {name.partition(".")[2]: np.broadcast_to(free[name], count) for name in names}
+        if asked is not None and (made := spread_at(asked, columns)) is not None:
+            return made[0], made[1]
+        points = AtSizes.of(free, names, count)
+        if points is None:
             return None
         spreads = [self.question.at(point).answer().spread for point in points.tried()]
         known = [(one.total, one.common) for one in spreads if one.total is not None]
@@ -96,19 +107,25 @@ class MemoryColumns:
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, npt.NDArray[Any]]:
         """The two columns, shape (count,); none where nothing that varies decides the memory, or too much does."""
         capacity = f"machine.memory.{self.question.machine.main_memory}.capacity"
-        known_at = AtSizes.of(self.question, free, count)
-        if not count or known_at is None or not (known_at.names or capacity in free):
+        names = open_sizes(self.question, free)
+        if not count or not (names or capacity in free):
             return {}
-        needs = [self.need(point) for point in known_at.tried()]
-        known = [need for need in needs if need is not None]
-        if len(known) < len(needs):
-            return {}
-        needed = known_at.spread(np.array([need.needed for need in known]))
-        there = np.broadcast_to(free.get(capacity, np.array(known[0].there)), count)
-        return {MEMORY: needed, FIT: known[0].verdicts(needed, there)}
+        columns = {name: np.broadcast_to(free[name], count) for name in names} or {"": np.zeros(count)}
+        known: list[MemoryNeed | None] = []
 
-    def need(self, sizes: Mapping[str, float]) -> MemoryNeed | None:
-        """Bytes that the work needs at sizes by name (``run.batch``); None where its graph does not say."""
+        def needed(at: Mapping[str, Any]) -> tuple[Any]:
+            known.append(self.need(at))
+            return (math.nan if known[-1] is None else known[-1].needed,)
+
+        (bytes_,) = by_parts(columns, needed)
+        one = known[0]
+        if one is None or None in known:
+            return {}
+        there = np.broadcast_to(free.get(capacity, np.array(one.there)), count)
+        return {MEMORY: bytes_, FIT: one.verdicts(bytes_, there)}
+
+    def need(self, sizes: Mapping[str, Any]) -> MemoryNeed | None:
+        """Bytes that the work needs at sizes by name (``run.batch``), or columns; None where its graph does not say."""
         question = self.question
         values = {**question.workload.defaults, **question.sizes, **question.run}
         values |= {name.partition(".")[2]: value for name, value in sizes.items()}
