@@ -56,9 +56,12 @@ def test_a_column_has_the_answers_of_its_points(
 
 
 FORMULAS = (
-    "ceiling(batch/3)*(seq_len + 1)", "floor(batch/49)/7 + batch**2", "Max(batch, 5*seq_len - 20)*Min(batch/3, seq_len)",
-    "seq_len*(batch + 3)/(batch + 1)", "3*seq_len**3*batch",
-)  # fmt: skip
+    "ceiling(batch/3)*(seq_len + 1)",
+    "floor(batch/49)/7 + batch**2",
+    "Max(batch, 5*seq_len - 20)*Min(batch/3, seq_len)",
+    "seq_len*(batch + 3)/(batch + 1)",
+    "3*seq_len**3*batch",
+)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
