@@ -18,10 +18,10 @@ from typing import get_args
 
 MACHINES = (
     *("a100-sxm-80gb", "a100-80-dgx", "b200-sxm", "h100-dgx", "h100-sxm", "h200-sxm"),
-    *("l4", "l40s", "mi300x", "rtx-4090", "t4"),
+    *("a100-pcie-40gb", "l4", "l40s", "mi300x", "rtx-4090", "t4"),
 )
 """Others of the same form have the same formulas."""
-EVERYWHERE = ("gpt2", "resnet50")
+EVERYWHERE = ("gpt2", "resnet50", "bert-base-inference")
 """Networks whose formulas are made for each machine."""
 ON_ONE = ("llama-3-8b-decode",)
 PARALLEL = ("megatron-175b",)

@@ -169,8 +169,8 @@ def promised_form(model: FormulaModel, machine: Machine) -> Hashable:
 
 
 def _counted_by(model: FormulaModel) -> Hashable:
-    """The model where it counts amounts in a way of its own; None where it counts as all do."""
-    return None if type(model).amount is FormulaModel.amount else cast(Hashable, model)
+    """The model where it counts amounts in a way of its own; of others the names of parameters, as keys hold some."""
+    return tuple(parameters(model)) if type(model).amount is FormulaModel.amount else cast(Hashable, model)
 
 
 @lru_cache(maxsize=8)

@@ -63,7 +63,8 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return class_of(op), units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+        served = entry(self.kernels, op), class_of(op)
+        return *served, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
         """Unless an open size, 1 or more, decides between one and many (`kernel_classes.APARTS`)."""
@@ -75,8 +76,8 @@ class TiledRoofline(FormulaModel):
         return not sizes or Binding(dict.fromkeys(sizes, 1)).put(amount) != 1
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""
-        return tuple(self.kernels), machine.form, knee(machine), _maker(machine)
+        """That of the machine, its knee and maker: other numbers are symbols, whose kernels' the key says."""
+        return machine.form, knee(machine), _maker(machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""
