@@ -18,6 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
+from slipstick.common.size_column import SizeColumn, Sized, is_column
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint, put_in
 from slipstick.estimators.base.operation_model import (
@@ -181,9 +182,11 @@ class ComposedEstimator(EstimatorBase):
             kept.append(estimate_power_capped(self, workload, machine, run, self.runs_at()))
         return kept[0]
 
-    def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:
-        """The seconds of `estimate` alone."""
+    def time(self, workload: Workload, machine: Machine, run: Mapping[str, Sized] | None = None) -> Sized:
+        """The seconds of `estimate` alone; of sizes in columns a column."""
         run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
+        if any(map(is_column, run.values())):
+            return self.in_columns(workload, machine, run)[2].view(SizeColumn)
         if cap_was_set(machine, self.runs_at()):
             return self.estimate(workload, machine, run).time
         return self._timed(workload, machine, run)[2].time
@@ -193,7 +196,7 @@ class ComposedEstimator(EstimatorBase):
         if type(self).estimate is not ComposedEstimator.estimate:
             return super().at(workload, machine, run, point)
         changed, values, given = put_in(machine, run, point)
-        return (self.with_parameters(given) if given else self).time(workload, changed, values)
+        return float((self.with_parameters(given) if given else self).time(workload, changed, values))
 
     def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
@@ -234,7 +237,7 @@ class ComposedEstimator(EstimatorBase):
         return seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
 
     def in_columns(
-        self, workload: Workload, machine: Machine, run: Mapping[str, Any]
+        self, workload: Workload, machine: Machine, run: Mapping[str, Sized]
     ) -> tuple[Workload, FloatArray, FloatArray]:
         """The bound operations, seconds of one execution of each distinct one, shape (distinct, points), and of the
         whole, shape (points,), where numbers of the run are columns (`SizeColumn`).

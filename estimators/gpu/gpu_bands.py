@@ -160,7 +160,7 @@ def band(
     `without`: names of conditions that add nothing: `SHAPES`, `STORED`, `LEFT_OUT`.
     """
     names = [class_of(one.op) for one in spent]
-    stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
+    stds = [scatter[name].of(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
     unmeasured = [spread_beyond(one.op) if one.contribution > 0 and SHAPES not in without else 0.0 for one in spent]
     narrow = [WEIGHTS_ALONE if STORED not in without and stored_narrower(one.op) else 0.0 for one in spent]
     unknown = [LEFT_OUT not in without and one.op.kind == "uncounted" for one in spent]

@@ -22,7 +22,7 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
@@ -153,13 +153,14 @@ def gpu_step(
     `library`: the one that the machine names and that was not measured, else "".
     """
     free = machine.runtime.free_kinds
-    operations = lowered_graph(workload, machine).distinct.operations
+    lowered = lowered_graph(workload, machine)
+    operations = lowered.distinct.operations
     computed = [op for op in operations if op.kind not in (*free, "collective")]
     columns = any(map(is_column, (run or {}).values()))
     classes = {class_of(op) for op in computed}
     if columns:  # where a size is 1 another class may answer
-        numbers = {**workload.defaults, **(run or {})}
-        classes |= {class_of(op.bind(numbers)) for op in computed if op.symbols}
+        bound = bound_with(Same(lowered), FrozenDict(run or {}))
+        classes |= {class_of(op) for op in bound.distinct.operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
@@ -227,13 +228,6 @@ DIES = "machine.dies"
 """The condition that a link joins a machine's dies, of which no measured row tells what crosses it."""
 
 
-def _time(estimator: ComposedEstimator, workload: Workload, machine: Machine, run: Mapping[str, Sized] | None) -> Sized:
-    """Seconds of the whole, of sizes in columns a column."""
-    if any(map(is_column, (run or {}).values())):
-        return estimator.in_columns(workload, machine, run or {})[2].view(SizeColumn)
-    return estimator.time(workload, machine, run)
-
-
 def _by_dies(
     estimator: TorchProgram, workload: Workload, machine: Machine, run: Mapping[str, float] | None, time: Sized
 ) -> tuple[list[Condition], Sized]:
@@ -243,7 +237,7 @@ def _by_dies(
     dies = machine.dies
     if dies.bandwidth is None or dies.local is not None or dies.count < 2:
         return [], 0.0
-    apart = abs(log(time / _time(estimator, workload, machine.using({"dies.local": 1.0}), run)))
+    apart = abs(log(time / estimator.time(workload, machine.using({"dies.local": 1.0}), run)))
     # all traffic crosses, where the mean is all but a part
     off = smallest(apart, math.log(dies.count / (dies.count - 1)))
     if is_column(apart):
@@ -264,7 +258,7 @@ def _by_programs(
     if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
         return None
     try:
-        return _time(second, workload, machine, run)
+        return second.time(workload, machine, run)
     except InputError:
         return None  # a kind or data type that those programs lack
 

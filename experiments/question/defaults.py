@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.size_column import FloatArray, by_parts
+from slipstick.common.size_column import FloatArray, Sized, by_parts
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.composition.power_capped import cap_was_set
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
 IN_COLUMNS = ("kernels", "kernels in programs")
-"""Laws that take columns of sizes; a compiler's choice of layouts and a cap that was set are asked point by point."""
+"""Laws that take columns of sizes; under a cap that was set they are asked at single sizes."""
 PLAIN = "plain: --estimator roofline"
 
 
@@ -102,18 +102,18 @@ def default(
 def spread_at(asked: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray] | None:
     """The scatter of a default answer at many sizes, and the part that all answers have alike; shape (points,) each.
 
-    `sizes`: by name, shape (points,). None where its law takes one size at a time.
+    `sizes`: by dotted name, shape (points,). None where its law takes one size at a time.
     Raises InputError where a value is no size.
     """
-    compiled, capped = asked.machine.runtime.mode == "compiled", cap_was_set(asked.machine, "held")
-    if asked.row.law not in IN_COLUMNS or compiled or capped:
+    if asked.row.law not in IN_COLUMNS or cap_was_set(asked.machine, "held"):
         return None
     for name, values in sizes.items():
         for value in np.unique(values).tolist():
-            check_size(name, value, asked.workload.defaults)
+            check_size(name.partition(".")[2], value, asked.workload.defaults)
 
-    def spread(at: Mapping[str, Any]) -> tuple[Any, Any]:
-        made = LAWS[asked.row.law](replace(asked, run=FrozenDict({**asked.run, **at}))).estimator.uncertainty
+    def spread(at: Mapping[str, Sized]) -> tuple[Sized, Sized]:
+        run = FrozenDict({**asked.run, **{name.partition(".")[2]: value for name, value in at.items()}})
+        made = LAWS[asked.row.law](replace(asked, run=run)).estimator.uncertainty
         return (math.nan, math.nan) if made is None else (made.residual_std, made.common_std)
 
     return by_parts(sizes, spread)

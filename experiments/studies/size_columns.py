@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.size_column import by_parts
+from slipstick.common.size_column import Sized, by_parts
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.defaults import spread_at
@@ -31,45 +31,6 @@ def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
     return [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
 
 
-@dataclass(frozen=True, eq=False)
-class AtSizes:
-    """The points of a table by the sizes that vary in it, of which few are looked at: of laws that take one at a time.
-
-    Parameters
-    ----------
-    distinct, place
-        Combinations of sizes, shape (combinations, names), and that of each point.
-    """
-
-    names: tuple[str, ...]
-    distinct: FloatArray
-    place: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, free: Mapping[str, FloatArray], names: Sequence[str], count: int) -> AtSizes | None:
-        """None where more than one size varies, in more than `MOST_SIZES` combinations."""
-        points = np.stack([np.broadcast_to(free[name], count) for name in names], axis=1)
-        distinct, place = np.unique(points, axis=0, return_inverse=True)
-        if len(distinct) > MOST_SIZES and len(names) != 1:
-            return None
-        return cls(tuple(names), distinct, place.reshape(-1))
-
-    @property
-    def _looked_at(self) -> FloatArray:
-        few = np.linspace(0, len(self.distinct) - 1, MOST_SIZES).round().astype(int)
-        return np.asarray(self.distinct[np.unique(few)])
-
-    def tried(self) -> list[dict[str, float]]:
-        """The combinations to look at, by name."""
-        return [dict(zip(self.names, map(float, values), strict=False)) for values in self._looked_at]
-
-    def spread(self, values: FloatArray) -> FloatArray:
-        """Values of those that were looked at for each point; of a single size those between are interpolated."""
-        if len(self.distinct) > MOST_SIZES:
-            values = np.interp(self.distinct[:, 0], self._looked_at[:, 0], values)
-        return np.asarray(values[self.place])
-
-
 @dataclass(frozen=True)
 class ScatterAtSizes:
     """The scatter of the default answer at each point, as `estimate` has it there."""
@@ -84,18 +45,27 @@ class ScatterAtSizes:
         asked, names = self.question.asked, open_sizes(self.question, free)
         if not (self.question.by_default and count and names):
             return None
-        columns = {name.partition(".")[2]: np.broadcast_to(free[name], count) for name in names}
-        if asked is not None and (made := spread_at(asked, columns)) is not None:
-            return made[0], made[1]
-        points = AtSizes.of(free, names, count)
-        if points is None:
+        columns = {name: np.broadcast_to(free[name], count) for name in names}
+        made = spread_at(asked, columns) if asked is not None else None
+        if made is None:
+            made = self._of_few(columns)
+        return None if made is None or np.isnan(made[0]).any() else (made[0], made[1])
+
+    def _of_few(self, columns: Mapping[str, FloatArray]) -> list[FloatArray] | None:
+        """Of a law that takes one size at a time: a few sizes, those between interpolated; None of many of several."""
+
+        def spread(at: Mapping[str, Sized]) -> tuple[float, float]:
+            one = self.question.at({name: float(value) for name, value in at.items()}).answer().spread
+            return math.nan if one.total is None else one.total, one.common
+
+        distinct = np.unique(np.stack(list(columns.values())), axis=1)
+        if distinct.shape[1] <= MOST_SIZES:
+            return by_parts(columns, spread)
+        if len(columns) > 1:
             return None
-        spreads = [self.question.at(point).answer().spread for point in points.tried()]
-        known = [(one.total, one.common) for one in spreads if one.total is not None]
-        if len(known) < len(spreads):
-            return None
-        total, common = (points.spread(np.array(values)) for values in zip(*known, strict=True))
-        return total, common
+        ((name, values),) = columns.items()
+        few = distinct[0][np.linspace(0, distinct.shape[1] - 1, MOST_SIZES).round().astype(int)]
+        return [np.interp(values, few, each) for each in by_parts({name: few}, spread)]
 
 
 @dataclass(frozen=True)
@@ -113,7 +83,7 @@ class MemoryColumns:
         columns = {name: np.broadcast_to(free[name], count) for name in names} or {"": np.zeros(count)}
         known: list[MemoryNeed | None] = []
 
-        def needed(at: Mapping[str, Any]) -> tuple[Any]:
+        def needed(at: Mapping[str, Sized]) -> tuple[Sized]:
             known.append(self.need(at))
             return (math.nan if known[-1] is None else known[-1].needed,)
 
@@ -124,7 +94,7 @@ class MemoryColumns:
         there = np.broadcast_to(free.get(capacity, np.array(one.there)), count)
         return {MEMORY: bytes_, FIT: one.verdicts(bytes_, there)}
 
-    def need(self, sizes: Mapping[str, Any]) -> MemoryNeed | None:
+    def need(self, sizes: Mapping[str, Sized]) -> MemoryNeed | None:
         """Bytes that the work needs at sizes by name (``run.batch``), or columns; None where its graph does not say."""
         question = self.question
         values = {**question.workload.defaults, **question.sizes, **question.run}

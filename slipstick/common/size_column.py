@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy.typing as npt
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Sized: TypeAlias = Any
 """A number, or a `SizeColumn`: arithmetic of their union is more than numpy's stubs know."""
+AtPoint: TypeAlias = Callable[[Mapping[str, float], Mapping[str, Any]], Any]
+"""What a law says, of numbers that it takes one by one and of sizes that may be columns."""
 MOST_TOGETHER = 2_048
 """Points of a column: the arrays of some hundred operations are then some megabytes."""
 
@@ -96,10 +99,11 @@ def hypot(*sides: Sized) -> Sized:
 
 
 def where(condition: Sized, one: Sized, other: Sized) -> Sized:
-    """One number where the condition holds, else the other; of columns point by point."""
-    if not is_column(condition):
+    """One number where the condition holds, else the other; of columns and arrays point by point."""
+    if np.ndim(condition) == 0:
         return one if condition else other
-    return np.asarray(np.where(condition, one, other)).view(SizeColumn)
+    made = np.asarray(np.where(condition, one, other))
+    return made.view(SizeColumn) if is_column(condition) else made
 
 
 def aligned(rows: Mapping[str, Sequence[Sized]]) -> dict[str, FloatArray]:
@@ -145,6 +149,33 @@ def by_parts(
         for result, values in zip(results, made, strict=True):
             result[some] = values
     return results
+
+
+def at_points(free: Mapping[str, FloatArray], together: tuple[str, ...], answer: AtPoint) -> FloatArray:
+    """What a law says at points of free numbers, shape (points,) each and of the result.
+
+    Parameters
+    ----------
+    together
+        How names begin that it takes as columns; others it takes value by value.
+    answer
+        For the others, and for sizes as in `by_parts`.
+    """
+    apart = [name for name in free if not name.startswith(together)]
+    count = len(next(iter(free.values())))
+    points = np.stack([free[name] for name in apart] or [np.zeros(count)], axis=1)
+    distinct, place = np.unique(points, axis=0, return_inverse=True)
+    result = np.empty(count)
+    for index, values in enumerate(distinct.tolist()):
+        here = np.flatnonzero(place.reshape(-1) == index)
+        there = dict(zip(apart, values, strict=False))
+        columns = {name: one[here] for name, one in free.items() if name not in there} or {"": np.zeros(len(here))}
+        (result[here],) = by_parts(columns, partial(_one, answer, there))
+    return result
+
+
+def _one(answer: AtPoint, there: Mapping[str, float], at: Mapping[str, Sized]) -> list[Sized]:
+    return [answer(there, at)]
 
 
 def _column(values: FloatArray) -> Sized:

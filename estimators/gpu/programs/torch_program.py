@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
-from slipstick.common.size_column import by_parts
+from slipstick.common.size_column import Sized, at_points
 from slipstick.estimators.base.estimator_base import PointByPoint, put_in
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import FormulaSchedule
@@ -48,30 +46,18 @@ class InColumns(PointByPoint):
         if held or not isinstance(estimator.schedule, FormulaSchedule):
             return super().__call__(values)
         arrays = self.arrays(values)
+
+        def seconds(there: Mapping[str, float], at: Mapping[str, Sized]) -> Sized:
+            machine, run, given = put_in(self.machine, self.run, there)
+            by = estimator.with_parameters(given) if given else estimator
+            return by.in_columns(self.workload, machine, {**run, **_sizes(at)})[2]
+
         flat = {name: array.ravel() for name, array in arrays.items()}
-        sizes = [name for name in self.free if name.startswith(SIZES)]
-        apart = [name for name in self.free if name not in sizes]
-        result = np.empty(arrays[self.free[0]].shape)
-        for here, there in _groups([flat[name] for name in apart], result.size):
-            machine, run, given = put_in(self.machine, self.run, dict(zip(apart, there, strict=True)))
-            changed = estimator.with_parameters(given) if given else estimator
-
-            def seconds(
-                at: Mapping[str, Any], by: TorchProgram = changed, machine: Machine = machine, run: Any = run
-            ) -> list[FloatArray]:
-                put = {name.partition(".")[2]: value for name, value in at.items()}
-                return [by.in_columns(self.workload, machine, {**run, **put})[2]]
-
-            (result.flat[here],) = by_parts({name: flat[name][here] for name in sizes}, seconds)
-        return result
+        return at_points(flat, SIZES, seconds).reshape(arrays[self.free[0]].shape)
 
 
-def _groups(columns: Sequence[FloatArray], count: int) -> Iterator[tuple[npt.NDArray[np.intp], tuple[float, ...]]]:
-    """The points of equal numbers, with these; `columns`: of shape (count,)."""
-    points = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
-    distinct, place = np.unique(points, axis=0, return_inverse=True) if columns else (points[:1], np.zeros(count))
-    for index, there in enumerate(distinct.tolist()):
-        yield np.flatnonzero(place.reshape(-1) == index), tuple(there)
+def _sizes(at: Mapping[str, Sized]) -> dict[str, Sized]:
+    return {name.partition(".")[2]: value for name, value in at.items() if name.startswith(SIZES)}
 
 
 @dataclass(frozen=True)
@@ -92,22 +78,14 @@ class TorchProgram(ClippedAtPeak):
         """See `EstimatorBase.least_at`: numbers that no operation hangs on as arrays, the others value by value."""
         if CAP in free or cap_was_set(machine, self.runs_at()) or not isinstance(self.schedule, HostIssue):
             return super().least_at(workload, machine, run, free)
-        apart = [name for name in free if not name.startswith((*PASSED, *SIZES))]
-        together = {name: values for name, values in free.items() if name not in apart}
-        count = len(next(iter(free.values())))
-        result = np.empty(count)
-        for here, there in _groups([free[name] for name in apart], count):
-            changed, numbers, _ = put_in(machine, run, dict(zip(apart, there, strict=True)))
 
-            def least(at: Mapping[str, Any], machine: Machine = changed, run: Mapping[str, Any] = numbers) -> list[Any]:
-                sizes = {name.partition(".")[2]: value for name, value in at.items() if name.startswith(SIZES)}
-                arrays = {name.removeprefix("machine."): one for name, one in at.items() if not name.startswith(SIZES)}
-                bound = self.bound(workload, machine, {**run, **sizes})
-                return [PhysicalBound(self.as_found(bound, machine), arrays).together(bound)]
+        def least(there: Mapping[str, float], at: Mapping[str, Sized]) -> Sized:
+            changed, numbers, _ = put_in(machine, run, there)
+            bound = self.bound(workload, changed, {**numbers, **_sizes(at)})
+            arrays = {name.removeprefix("machine."): one for name, one in at.items()}
+            return PhysicalBound(self.as_found(bound, changed), arrays).together(bound)
 
-            columns = {name: values[here] for name, values in together.items()} or {"": np.zeros(len(here))}
-            (result[here],) = by_parts(columns, least)
-        return result
+        return at_points(free, (*PASSED, *SIZES), least)
 
     def _compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: FrozenDict[float]

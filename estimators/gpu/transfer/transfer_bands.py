@@ -36,12 +36,8 @@ class Scatter:
         """With another, independent standard deviation."""
         return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
 
-    def of(self, predicted: FloatArray) -> FloatArray:
-        """Of each predicted time in seconds."""
-        return np.where(predicted < BORDER, self.short, self.long)
-
-    def at(self, predicted: Sized) -> Sized:
-        """Of one predicted time in seconds, or of a column of them."""
+    def of(self, predicted: Sized) -> Sized:
+        """Of one predicted time in seconds, or of each of many."""
         return where(predicted < BORDER, self.short, self.long)
 
 
