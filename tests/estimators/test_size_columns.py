@@ -97,3 +97,12 @@ def test_a_value_that_is_no_size_is_refused() -> None:
     asked = ss.question("resnet-50", "a100")
     with pytest.raises(InputError, match=r"workload\.batch = 1\.5: want a whole number"):
         ScatterAtSizes(asked).at({"workload.batch": np.array([2.0, 1.5])}, 2)
+
+
+def test_a_sweep_counts_waves_as_an_estimate_does() -> None:
+    """4,480 blocks on a T4's 40 cores: a folded 1/40 made 113 waves of 112."""
+    product = ss.workload("gemm").bind(m=14_336, n=5_032, k=4_096)
+    asked = ss.question(product, "t4", dtype="float16")
+    function = asked.estimator.compile(asked.workload, asked.machine, ("machine.clock",), asked.run)
+    swept = float(function({"machine.clock": np.array([asked.machine.clock])})[0])
+    assert swept == pytest.approx(asked.answer().time, rel=1e-12)
