@@ -242,7 +242,8 @@ class ComposedEstimator(EstimatorBase):
         """The bound operations, seconds of one execution of each distinct one, shape (distinct, points), and of the
         whole, shape (points,), where numbers of the run are columns (`SizeColumn`).
 
-        Raises SizesDifferError where operations or their laws differ between the points.
+        Raises InputError where the schedule is no formula, SizesDifferError where operations or their laws differ
+        between the points.
         """
         run = FrozenDict({**self.schedule.run_defaults(machine), **run})
         bound = self.bound(workload, machine, run)

@@ -44,7 +44,7 @@ PLAIN = "plain: --estimator roofline"
 class Default:
     """What answers, and why.
 
-    `asked`: what it answers; the law that does answers at other sizes too (`spread_at`).
+    `query`: what it answers; the law that does answers at other sizes too (`spread_at`).
     `workload`: in the requested data type, with the precision that the machine's usual software chooses.
     `machine`: with the runtime that is usual for such a workload, unless one was given.
     `estimator`: with a band.
@@ -58,7 +58,7 @@ class Default:
     why: str
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
-    asked: Asked | None = None
+    query: Asked | None = None
 
 
 @dataclass(frozen=True)
@@ -90,30 +90,30 @@ def default(
     Raises InputError where the data type is unknown.
     """
     row = route_of(workload, machine, run, chosen)
-    asked = Asked(workload, machine, FrozenDict(run), dtype, tuple(chosen), row)
-    made = LAWS.get(row.law, _named)(asked)
+    query = Asked(workload, machine, FrozenDict(run), dtype, tuple(chosen), row)
+    made = LAWS.get(row.law, _named)(query)
     declared = WORK in workload.metadata
     taken = "" if declared else f" (by its operations it is a {workload_kind(workload)})"
     what = row.law if row.schedule == ITS_OWN else made.why
     reason = f"answered by {what}, because {row.because}{taken}; {PLAIN}"
-    return replace(made, why=f"{made.why}; {PLAIN}", reason=reason, asked=asked)
+    return replace(made, why=f"{made.why}; {PLAIN}", reason=reason, query=query)
 
 
-def spread_at(asked: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray] | None:
+def spread_at(query: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray] | None:
     """The scatter of a default answer at many sizes, and the part that all answers have alike; shape (points,) each.
 
     `sizes`: by dotted name, shape (points,). None where its law takes one size at a time.
     Raises InputError where a value is no size.
     """
-    if asked.row.law not in IN_COLUMNS or cap_was_set(asked.machine, "held"):
+    if query.row.law not in IN_COLUMNS or cap_was_set(query.machine, "held"):
         return None
     for name, values in sizes.items():
         for value in np.unique(values).tolist():
-            check_size(name.partition(".")[2], value, asked.workload.defaults)
+            check_size(name.partition(".")[2], value, query.workload.defaults)
 
     def spread(at: Mapping[str, Sized]) -> tuple[Sized, Sized]:
-        run = FrozenDict({**asked.run, **{name.partition(".")[2]: value for name, value in at.items()}})
-        made = LAWS[asked.row.law](replace(asked, run=run)).estimator.uncertainty
+        run = FrozenDict({**query.run, **{name.partition(".")[2]: value for name, value in at.items()}})
+        made = LAWS[query.row.law](replace(query, run=run)).estimator.uncertainty
         return (math.nan, math.nan) if made is None else (made.residual_std, made.common_std)
 
     return by_parts(sizes, spread)

@@ -102,7 +102,7 @@ class Question:
         The question as it was put.
     conditions
         What the default answer takes that the question may set, and what makes its band wider.
-    asked
+    query
         What the default answers, before its law chose types and runtime; None where another answers.
     """
 
@@ -118,7 +118,7 @@ class Question:
     original: Original | None = None
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
-    asked: Asked | None = field(default=None, compare=False)
+    query: Asked | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -281,13 +281,13 @@ def _resolved(
         else:
             check_run_number(name, value)
     why, reason, sizes, conditions = "", "", values["workload"], tuple[Condition, ...]()
-    asked = None
+    query = None
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        reason, conditions, asked = best.reason, best.conditions, best.asked
+        reason, conditions, query = best.reason, best.conditions, best.query
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -324,7 +324,7 @@ def _resolved(
         dtype or stored,
         calibration,
     )
-    return replace(made, original=original, conditions=conditions, reason=reason, asked=asked)
+    return replace(made, original=original, conditions=conditions, reason=reason, query=query)
 
 
 def _over_sizes(

@@ -42,11 +42,11 @@ class ScatterAtSizes:
 
         None where sizes do not vary, or too many do.
         """
-        asked, names = self.question.asked, open_sizes(self.question, free)
+        query, names = self.question.query, open_sizes(self.question, free)
         if not (self.question.by_default and count and names):
             return None
         columns = {name: np.broadcast_to(free[name], count) for name in names}
-        made = spread_at(asked, columns) if asked is not None else None
+        made = spread_at(query, columns) if query is not None else None
         if made is None:
             made = self._of_few(columns)
         return None if made is None or np.isnan(made[0]).any() else (made[0], made[1])
