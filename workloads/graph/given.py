@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.common.expressions import parse_expression
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, parse_expression, sp
 from slipstick.common.records import FrozenDict
 from slipstick.common.size_column import SizeColumn, by_parts, is_column
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
