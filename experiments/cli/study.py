@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.formatting import visible
         from slipstick.estimators.base.conditions import conditions_lines, depends_on
         from slipstick.experiments.question.objectives import FRONT, known_only
-        from slipstick.experiments.report.pareto_page import marked
+        from slipstick.experiments.report.page import marked
         from slipstick.experiments.report.study_page import write
         from slipstick.experiments.studies.runner import examined_settings, plan
         from slipstick.experiments.studies.shipped_studies import study_path
