@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 
 COMPILER, SWITCHES = "torch._dynamo", "torch._dynamo.config"
 
