@@ -73,9 +73,9 @@ class MeasuredRate:
     def text(self) -> str:
         """The run in words."""
         read = f", a prompt of {self.prompt[0]:,} at {count_shown(self.prompt[1])}" if self.prompt else ""
-        on = f" on {self.backend}" if self.backend else ""
+        backend = f" on {self.backend}" if self.backend else ""
         beside = f"; not read: {self.unread}" if self.unread else ""
-        return f"{self.model.name} {self.stored}{on} at {self.rate:.4g} tokens/s{read}{beside}"
+        return f"{self.model.name} {self.stored}{backend} at {self.rate:.4g} tokens/s{read}{beside}"
 
 
 @dataclass(frozen=True, repr=False)

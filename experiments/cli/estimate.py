@@ -128,10 +128,10 @@ def register(app: typer.Typer) -> None:
             fitted = read_calibration(None, measured, machines[0])
         for name in machines:
             try:
-                asked = question(
+                query = question(
                     wanted, name, estimator, settings, dtype, calibration=fitted, quantity=quantity, attention=attention
                 )
-                questions.append(asked)
+                questions.append(query)
             except InputError as error:
                 if len(machines) == 1:
                     raise

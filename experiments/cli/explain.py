@@ -123,18 +123,16 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
-        subject = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
-        settings = named_settings(subject, set, number)
+        named = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
+        settings = named_settings(named, set, number)
         fitted = None
         if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
-        query = question(
-            subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity, attention=attention
-        )
-        asked = query.original.workload if query.original else subject
-        query = why.of_time(query, quantity)
+        common: dict[str, Any] = {"calibration": fitted, "quantity": quantity, "attention": attention}
+        query = why.of_time(question(named, on, estimator, settings, dtype, **common), quantity)
+        subject = query.original.workload if query.original else named
         ratio = why.target_ratio(target, query.answer().time)
         answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
 
@@ -148,7 +146,7 @@ def register(app: typer.Typer) -> None:
             "elasticities": lambda: why.elasticity_rows(query, dials),
             "crossovers": lambda: why.crossover_rows(query, tuple(vary or ())),
             "tornado": lambda: why.tornado_rows(query, dials=dials),
-            "moves": lambda: move_rows(query, asked, again, dials),
+            "moves": lambda: move_rows(query, subject, again, dials),
             "changes": lambda: why.cheapest_changes(query, ratio, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or cost or report)
@@ -168,7 +166,7 @@ def register(app: typer.Typer) -> None:
             solved = cheapest_together(query, ratio, prices(cost))
             tables["together"] = solved.rows()
         if against:
-            tables["ranking"] = why.ranking(_each(asked, [on, *against], estimator, settings, dtype))
+            tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
         if report:
             from slipstick.experiments.report.whatif_page import write_explanation
 

@@ -127,8 +127,7 @@ def explain(
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, work, attention,
-    numbers
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, attention, numbers
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.

@@ -68,14 +68,14 @@ def local(
 
     given = {f"{HEAD}{name}": value for name, value in changes.items()}
     answer = made(given)
-    asked = {name: value for name, value in given.items() if name != f"{HEAD}{LIBRARY}"}
-    unused, read = unused_of(asked, lambda some: AnswerNumbers.of_estimate(made(some).estimate()), answer.machine)
+    settable = {name: value for name, value in given.items() if name != f"{HEAD}{LIBRARY}"}
+    unused, read = unused_of(settable, lambda some: AnswerNumbers.of_estimate(made(some).estimate()), answer.machine)
     return replace(answer, given=read, not_used=unused)
 
 
 def local_engine(
     model: str,
-    on: str,
+    machine: str,
     dtype: str | None,
     changes: Mapping[str, str | float],
     measured: str | None,
@@ -90,7 +90,7 @@ def local_engine(
     """
     if measured and Path(measured).is_file() and (kind := identify(measured)) and kind.key == LOCAL:
         return LLAMA_CPP
-    at = machine_by_name(on).using(dict(changes))
+    at = machine_by_name(machine).using(dict(changes))
     if crowd:
         return at.runtime.library if is_llama_cpp(at.runtime.library) else None
     return runs_locally(language_model(model), at, dtype) or None
