@@ -145,7 +145,7 @@ class NetworkTape(ImageLayers, SequenceLayers):
     def classified(
         self, scores: Value, purpose: str, optimizer: str, forward: Mapping[str, float], **defaults: float
     ) -> Workload:
-        """The network that ends with scores of classes: as inference with the sizes `forward`, or trained on them."""
+        """The network that ends with scores, shape (..., classes): inference at sizes `forward`, or trained on them."""
         if purpose == "inference":
             return self.inference(**forward)
         self.loss("loss", scores)
