@@ -222,7 +222,10 @@ def question(
         workload = work_named(workload, work)
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     if attention is not None:
-        graph = in_one_kernel(graph, attention)
+        return _with_attention(
+            graph, attention, machine, estimator=estimator, settings=settings, dtype=dtype, vary=vary,
+            calibration=calibration, where=where, quantity=quantity, **numbers,
+        )  # fmt: skip
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     if workload_kind(graph) == "requests":
@@ -236,6 +239,14 @@ def question(
     if not kept:
         kept.append(_resolved(graph, base, estimator, values, dtype))
     return kept[0]
+
+
+def _with_attention(graph: Workload, attention: str, machine: str | Machine, **more: Any) -> Question:
+    """The question with attention computed so, which is one of its conditions."""
+    made = in_one_kernel(graph, attention)
+    known = Condition("attention", attention, "given", "as its graph has it" if made is graph else "")
+    query = question(made, machine, **more)
+    return replace(query, conditions=(*query.conditions, known))
 
 
 def _about(query: Question, quantity: str | None) -> Question:
