@@ -409,7 +409,7 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
     Training multiplies in the type, and stores its weights in bfloat16.
     """
     if dtype is not None and workload_kind(graph) == "training":
-        from slipstick.workloads.language.training_of import Training
+        from slipstick.workloads.language.language_step import Training
 
         trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
         return trained, str(trained.metadata["training"])
