@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
@@ -44,13 +45,9 @@ class Scatter:
         """With another, independent standard deviation."""
         return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
 
-    def of(self, predicted: FloatArray) -> FloatArray:
-        """Of each predicted time in seconds."""
-        return np.where(predicted < BORDER, self.short, self.long)
-
-    def at(self, predicted: float) -> float:
-        """Of one predicted time in seconds."""
-        return self.short if predicted < BORDER else self.long
+    def of(self, predicted: Sized) -> Sized:
+        """Of one predicted time in seconds, or of each of many."""
+        return where(predicted < BORDER, self.short, self.long)
 
 
 def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:
