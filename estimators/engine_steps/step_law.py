@@ -24,7 +24,14 @@ from slipstick.estimators.engine_steps.step_time import (
     step_parts,
 )
 from slipstick.estimators.fitting.fitted_model import slopes_at_once
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.group_effects_model import (
+    SOURCE,
+    UNGROUPED,
+    Columns,
+    FloatArray,
+    Grouping,
+    ParameterPrior,
+)
 from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 
@@ -41,6 +48,7 @@ LEVELS = tuple(
         "weights": 0.1,
         "weights on generation": 0.1,
         "model": 0.1,
+        SOURCE: 0.2,
     }.items()
 )
 """Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets; how weights are
@@ -58,7 +66,7 @@ VARY = {
     "computing": ON_KERNELS,
     "fixed": ON_KERNELS,
     "routed": ("version",),
-    "factor": ("vendor", "stack", "model"),
+    "factor": ("vendor", "stack", "model", SOURCE),
 }
 """Experts' kernels change from version to version of an engine beyond all others: chosen among `step_terms.CHOICES`."""
 SURE = {"weights": 0.2, "narrow": 0.2}

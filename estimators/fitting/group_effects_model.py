@@ -20,8 +20,9 @@ Columns: TypeAlias = Mapping[str, FloatArray]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 UNGROUPED = ""
 """The group of a row that has none at a level: it has no effect there."""
-SOURCE = "source"
-"""The level that names whose scatter a row has, in groups of a question; of no effect on its time."""
+SOURCE, ANOTHER_SOURCE = "source", "another source"
+"""The level of who measured, and its group in a question, which is of no collection that was fitted. It names whose
+scatter a row has; where a law varies by it, it has an effect as well (`source_effects`)."""
 
 
 @dataclass(frozen=True)

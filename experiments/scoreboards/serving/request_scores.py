@@ -20,6 +20,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
 from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.fitting.group_effects_model import ANOTHER_SOURCE
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment
@@ -141,6 +142,7 @@ OWN, OTHER = "RTX4090/Llama-3.1-8B", "RTXPRO6000/Llama-3.1-8B"
 MACHINES = {"RTX4090": "rtx-4090", "RTXPRO6000": "rtx-pro-6000-server"}
 STORED = {"bfloat16": "bf16", "float16": "fp16", "auto": "bf16"}
 BLOCK, CACHE_TOKENS = 16, 41_408
+SHEET = "data sheet, no profile"
 GOALS = {(OWN, "tpot"): (2, 5), (OWN, "ttft"): (3, 10), (OTHER, "tpot"): (18, 35)}
 
 METRICS = (relative(0.5, "median error of a request", "%"), PERCENT[1])
@@ -157,18 +159,18 @@ class RunParameters:
     theirs_tpot: FloatArray
 
 
-def request_scores(data: Data) -> Iterator[Scored | ValidationRow]:
-    """Errors of every run."""
+def request_scores(data: Data, source: str = ANOTHER_SOURCE) -> Iterator[Scored | ValidationRow]:
+    """Errors of every run. `source`: who measured them (`Deployment`)."""
     path = data.judged(CASES)
     options = require_mapping(read_json(path), path, "the document")
     for case, run in recorded_runs(data.judged(FILE)).items():
         try:
-            yield from _of_case(data, case, run, options)
+            yield from _of_case(data, case, run, options, source)
         except InputError as error:
             yield skipped(DATASET, f"{case}: {error}")
 
 
-def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any]) -> Iterator[Scored]:
+def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any], source: str) -> Iterator[Scored]:
     if case not in known:
         raise InputError(f"no options of this run in {CASES}")
     engine = f"vllm {known[case]['vllm']['vllm_version']}"
@@ -186,8 +188,9 @@ def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any]
     tensor = int(options["tensor_parallel_size"])
     expert = tensor * ranks if options["enable_expert_parallel"] and model.experts else 1
     layout, rules = Layout(tensor, data=ranks, expert=expert), Scheduler(budget, most, BLOCK)
-    one = Deployment(model, machine(name), layout, STORED[options["dtype"]], engine=engine, rules=rules)
-    return _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler, ranks))
+    one = Deployment(model, machine(name), layout, STORED[options["dtype"]], engine=engine, rules=rules, source=source)
+    served = _simulated(run, one.step.seconds, one.scheduler, ranks)
+    return _scored(case, run, SHEET, *served, np.full(len(run.tpot), one.half_width()))
 
 
 def _simulated(run: RunParameters, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
@@ -220,11 +223,14 @@ def _run(rows: list[dict[str, str]]) -> RunParameters:
     return RunParameters(requests, ttft, further, column("sim_ttft_s")[order], column("sim_tpot_s")[order])
 
 
-def _scored(case: str, run: RunParameters, held: str, ttft: FloatArray, tpot: FloatArray) -> Iterator[Scored]:
-    for name, ours, measured, theirs in (
-        ("tpot", tpot, run.tpot, run.theirs_tpot),
-        ("ttft", ttft, run.ttft, run.theirs_ttft),
+def _scored(
+    case: str, run: RunParameters, held: str, ttft: FloatArray, tpot: FloatArray, half: FloatArray | None = None
+) -> Iterator[Scored]:
+    """`half`: of the 80 % band of log time of further tokens, where it is known."""
+    for name, ours, measured, theirs, width in (
+        ("tpot", tpot, run.tpot, run.theirs_tpot, half),
+        ("ttft", ttft, run.ttft, run.theirs_ttft, None),
     ):
         baselines = {"LLMServingSim with its profile": theirs}
         goals = GOALS.get((case, name), (None, None))
-        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, goals, baselines, groups=case)
+        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, goals, baselines, half=width, groups=case)

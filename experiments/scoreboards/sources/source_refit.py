@@ -1,0 +1,190 @@
+"""How far others' collections lie from those that the laws were fitted to (`slipstick validate --refit sources`).
+
+Each law that ships is asked what others measured of the same kind; its own collection stands beside theirs at 1.
+Collections by the same scripts are one: silicon and InferenceX. Of local models one of two collections is foretold from
+the other. Left out are the best kernels of a tuner (AITER), which no program takes; torchvision's steps, half of which
+a copy from pageable memory takes; BabelStream on Skylake, which the board `abroad` asks of the same group. Publishers
+of prompts and trainers are levels of their own laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slipstick.common.readers import read_csv_rows
+from slipstick.estimators.base.estimate import Estimate
+from slipstick.estimators.cpu.saturating_loops import STREAMS
+from slipstick.estimators.engine_steps.engines import SERVERS
+from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS
+from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
+from slipstick.estimators.fitting.fitted_model import QUANTILE
+from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, FloatArray, LawRows
+from slipstick.estimators.fitting.scores import LEVEL
+from slipstick.estimators.fitting.source_effects import ANSWERED, KIND, NAME, effect_of, fitted_effects, source_effect
+from slipstick.experiments.calibrate.public_data import needed_folder
+from slipstick.experiments.question.question import question
+from slipstick.experiments.scoreboards.defaults.remarks_board import FILE as MODELS
+from slipstick.experiments.scoreboards.defaults.remarks_board import measured_networks
+from slipstick.experiments.scoreboards.gpu.other_programs import ALONE, DECODER
+from slipstick.experiments.scoreboards.gpu.other_programs import rows as products
+from slipstick.experiments.scoreboards.local_llm import local_rows
+from slipstick.experiments.scoreboards.local_llm.local_fits import law_rows
+from slipstick.experiments.scoreboards.serving import whole_batches
+from slipstick.experiments.scoreboards.serving.request_scores import FILE as REQUESTS
+from slipstick.experiments.scoreboards.serving.request_scores import request_scores
+from slipstick.experiments.scoring.score import Data, Scored
+
+STREAMED = "portability/applications.csv"
+CPUS = {"Naples": ("epyc-7451", 2), "Rome": ("epyc-7452", 2), "Cascade Lake": ("xeon-gold-6248-snc", 2)}
+"""Of BabelStream: machines of the catalogue with the memory of a device, and sockets."""
+ELEMENTS, TRIAD_BYTES = 33_554_432, 24
+"""BabelStream's arrays, and bytes of an element that its triad counts."""
+OWN, CERTAIN = "own", 100
+"""The collection that a law was fitted to, and rows at 1 by which it is certain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """What a source measured of a kind: seconds beside those answered, half of the 80 % bands of their logs, and what
+    makes rows repeats of one, each of shape (rows,)."""
+
+    kind: str
+    source: str
+    measured: FloatArray
+    answered: FloatArray
+    half: FloatArray
+    cluster: Sequence[str]
+
+    @classmethod
+    def asked(
+        cls, kind: str, source: str, rows: Sequence[tuple[str, float, Estimate]], joined: float = 0.0
+    ) -> Collection:
+        """From names, measured seconds and answers, whose bands are taken without a deviation `joined` to them."""
+        ends = [one.interval() or (one.time, one.time) for _, _, one in rows]
+        half = np.array([np.log(high / low) / 2 for low, high in ends])
+        half = np.sqrt(np.maximum(half**2 - (QUANTILE * joined) ** 2, 0.0))
+        measured, answered = (np.array(part) for part in zip(*((m, one.time) for _, m, one in rows), strict=True))
+        return cls(kind, source, measured, answered, half, [name for name, _, _ in rows])
+
+    @property
+    def held(self) -> float:
+        """Share of rows in their bands."""
+        return float(np.mean(np.abs(np.log(self.answered / self.measured)) <= self.half))
+
+    @property
+    def rows(self) -> LawRows:
+        """As rows of the law of sources."""
+        count, name = len(self.measured), f"{self.kind}: {self.source}"
+        groups = {KIND: [self.kind] * count, SOURCE: [name] * count}
+        cluster = [f"{name}: {one}" for one in self.cluster]
+        return LawRows({ANSWERED: self.answered}, groups, cluster, self.measured, [self.kind] * count)
+
+
+def collections() -> Iterator[Collection]:
+    """All that are public.
+
+    Raises InputError where a file is missing.
+    """
+    for read in (_servers, _streams, _networks, _products, _generation):
+        yield from read()
+
+
+def _servers() -> Iterator[Collection]:
+    law = StepLaw()
+    rows, made = whole_batches.law_rows(whole_batches.other_servers()), load_fitted("serving").fit(law.name)
+    for source in sorted({*rows.source}):
+        one = rows.take(np.flatnonzero([name == source for name in rows.source]))
+        at = law, one.columns, one.groups
+        yield Collection(SERVERS, source, one.seconds, made.seconds(*at), made.half_width(*at), one.cluster)
+    runs = [
+        run
+        for run in request_scores(Data(), UNGROUPED)
+        if isinstance(run, Scored) and run.half is not None and run.case.endswith("tpot")
+    ]
+    whole, wide = ([np.asarray(getattr(run, name)) for run in runs] for name in ("measured", "half"))
+    cluster = [run.case for run in runs for _ in run.measured]
+    ours = np.concatenate([run.ours for run in runs])
+    yield Collection(SERVERS, REQUESTS, np.concatenate(whole), ours, np.concatenate(wide), cluster)
+
+
+def _streams() -> Iterator[Collection]:
+    """Triad under OpenMP."""
+    needed, rows = ("application", "device", "programming_model", "bandwidth_bytes_per_s"), []
+    for _, row in read_csv_rows(needed_folder() / STREAMED, needed):
+        device, ours = row["device"], row["application"] in ("babelstream", "babelstream_2020")
+        if device not in CPUS or row["programming_model"] != "OpenMP" or not ours:
+            continue
+        (name, sockets), rate = CPUS[device], float(row["bandwidth_bytes_per_s"])
+        answer = question("stream-triad", name, None, [f"workload.x={ELEMENTS}"]).answer()
+        rows.append((device, TRIAD_BYTES * ELEMENTS * sockets / rate, answer))
+    yield Collection.asked(STREAMS, "UoB-HPC/performance-portability", rows, source_effect(STREAMS).deviation)
+
+
+def _networks() -> Iterator[Collection]:
+    rows = [(str(query), measured, query.answer()) for query, measured in measured_networks(Data())]
+    yield Collection.asked("networks", "sitar-lab/NeuSight", rows)
+
+
+def _products() -> Iterator[Collection]:
+    """Products alone: FP8 in blocks and BF16, one line of the board each."""
+    each = [one for one in products(Data()) if not one.case.endswith("50 us") and "tensor" not in one.case]
+    for one, source in zip(each, (ALONE, DECODER), strict=True):
+        half = np.log(np.asarray(one.high) / np.asarray(one.low)) / 2
+        yield Collection("products", source, np.asarray(one.measured), np.asarray(one.ours), half, [source] * len(half))
+
+
+def _generation() -> Iterator[Collection]:
+    """Runs of llama.cpp from a fit to those of llamafile, by backend."""
+    folder, law = needed_folder(), LAWS[GENERATING]
+    rows = local_rows.known_rows(*(folder / name for name in local_rows.FILES))
+    for backend in ("cuda", "metal"):
+        mine = local_rows.timed(rows, GENERATING, backend)
+        part, sources = law_rows(mine, GENERATING, backend), np.array([row.source for row in mine])
+        known, one = (part.take(np.flatnonzero(sources == f)) for f in (local_rows.FILE, local_rows.DEVICES_FILE))
+        made, at = fit(law, known), (law, one.columns, one.groups)
+        name = f"{GENERATING} on {backend}"
+        yield Collection(name, "GPU-Benchmarks", one.seconds, made.seconds(*at), made.half_width(*at), one.cluster)
+
+
+def with_own(every: Mapping[str, Sequence[Collection]], left: Collection | None = None) -> dict[str, LawRows]:
+    """By kind, collections but one that is left out as rows, and the law's own."""
+    one, each = np.ones(CERTAIN), [str(at) for at in range(CERTAIN)]
+    own = {kind: replace(Collection(kind, OWN, one, one, one, each).rows, source=[OWN] * CERTAIN) for kind in every}
+    return {kind: sum((each.rows for each in some if each is not left), own[kind]) for kind, some in every.items()}
+
+
+def refit() -> FittedFile:
+    """The law of each kind whose bands do not hold others' rows, sources counting alike; each source left out in turn.
+
+    Raises InputError where public rows are missing.
+    """
+    every: dict[str, list[Collection]] = {}
+    for one in collections():
+        every.setdefault(one.kind, []).append(one)
+    held = {kind: float(np.mean([one.held for one in some])) for kind, some in every.items()}
+    fits = fitted_effects(with_own(every))
+    scores = []
+    for kind, some in every.items():
+        parts = [_beside(every, one) if held[kind] < LEVEL else one for one in some]
+        taken = (np.concatenate([getattr(part, name) for part in parts]) for name in ("answered", "measured", "half"))
+        scores.append(OuterScore.of("source unseen", kind, len(parts), *taken))
+    batches = whole_batches.FILE, whole_batches.STREAMS, whole_batches.USERS, whole_batches.METERED
+    files = (*batches, REQUESTS, STREAMED, MODELS, ALONE, DECODER, *local_rows.FILES)
+    digests = {name: digest(needed_folder() / name) for name in files}
+    used = sum(len(one.measured) for some in every.values() for one in some)
+    note = "Bands held as they are of " + "; ".join(f"{kind}: {share:.2f}" for kind, share in held.items()) + "."
+    kept = {kind: fits[kind] for kind, share in held.items() if share < LEVEL}
+    return FittedFile(NAME, digests, used, kept, tuple(scores), note)
+
+
+def _beside(every: Mapping[str, Sequence[Collection]], left: Collection) -> Collection:
+    """A collection as the others foretell it."""
+    effect = effect_of(fitted_effects(with_own(every, left))[left.kind])
+    half = np.hypot(left.half, QUANTILE * effect.deviation)
+    answered = left.answered * np.exp(effect.mean)
+    return Collection(left.kind, left.source, left.measured, answered, half, left.cluster)
