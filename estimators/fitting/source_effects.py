@@ -20,15 +20,16 @@ import numpy as np
 
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Coordinate, LawFit
-from slipstick.estimators.fitting.formula_model import FormulaLaw
-from slipstick.estimators.fitting.group_effects_model import (
+from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
+    Coordinate,
     Grouping,
+    LawFit,
     LawRows,
     ParameterPrior,
 )
+from slipstick.estimators.fitting.formula_model import FormulaLaw
 
 NAME, FACTOR, KIND, ANSWERED = "sources", "factor", "kind", "answered"
 ENOUGH = 5

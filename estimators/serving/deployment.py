@@ -29,7 +29,7 @@ from slipstick.estimators.engine_steps.step_device import joining, widening
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
-from slipstick.estimators.fitting.group_effects_model import ANOTHER_SOURCE, SOURCE, UNGROUPED
+from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE, SOURCE, UNGROUPED
 from slipstick.estimators.power.power_cap import beyond_rated
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.hwmodels.machine import Machine

@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED
+from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
 from slipstick.estimators.engine_steps.step_amounts import Batch
-from slipstick.estimators.fitting.group_effects_model import ANOTHER_SOURCE
+from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment

@@ -24,7 +24,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawRows
 from slipstick.estimators.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.energy.metered_runs import INPUT_TOKENS, OTHER_INPUT, plain_name

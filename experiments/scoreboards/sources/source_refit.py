@@ -22,8 +22,7 @@ from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS
 from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
-from slipstick.estimators.fitting.fitted_model import QUANTILE
-from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, FloatArray, LawRows
+from slipstick.estimators.fitting.fitted_model import QUANTILE, SOURCE, UNGROUPED, FloatArray, LawRows
 from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.fitting.source_effects import ANSWERED, KIND, NAME, effect_of, fitted_effects, source_effect
 from slipstick.experiments.calibrate.public_data import needed_folder

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 Routing = Literal["balanced", "busiest", "skewed"]
