@@ -12,30 +12,22 @@ much wider. A kind whose bands hold what others measured as they are has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
     Coordinate,
-    Grouping,
     LawFit,
-    LawRows,
-    ParameterPrior,
 )
-from slipstick.estimators.fitting.formula_model import FormulaLaw
 
-NAME, FACTOR, KIND, ANSWERED = "sources", "factor", "kind", "answered"
+NAME, FACTOR = "sources", "factor"
 ENOUGH = 5
 """Collections of a kind below which nothing is chosen."""
-APART = 0.2
-"""Standard deviation of log time that is expected of kinds, and of collections of all kinds; worth four of them."""
 
 
 @dataclass(frozen=True)
@@ -55,27 +47,6 @@ class SourceEffect:
         covariance[:size, :size], covariance[size, size] = made.covariance, self.deviation**2
         coordinates = (*made.coordinates, Coordinate(FACTOR, SOURCE, ANOTHER_SOURCE))
         return replace(made, coordinates=coordinates, logs=np.append(made.logs, self.mean), covariance=covariance)
-
-
-def source_law(apart: float = APART, *levels: str) -> FormulaLaw:
-    """Measured seconds by those answered (column `ANSWERED`): a factor that varies by sources, and before them by
-    `levels`.
-
-    `apart`: standard deviation of log time that is expected between sources.
-    """
-    prior = ParameterPrior(FACTOR, "1", "measured over answered", 1.0, APART, 0.02, 50.0, "", (*levels, SOURCE))
-    groupings = (*(Grouping(name, APART) for name in levels), Grouping(SOURCE, apart))
-    return FormulaLaw(NAME, (prior,), lambda values, columns: values[FACTOR] * columns[ANSWERED], groupings)
-
-
-def fitted_effects(kinds: Mapping[str, LawRows]) -> dict[str, LawFit]:
-    """The law fitted to each kind; what is expected of its sources comes from all.
-
-    `kinds`: rows with groups of the levels `KIND` and `SOURCE`, the law's own collection among them.
-    """
-    rows = [*kinds.values()]
-    apart = fit(source_law(APART, KIND), sum(rows[1:], rows[0])).widths[FACTOR, SOURCE]
-    return {kind: fit(source_law(apart), one) for kind, one in kinds.items()}
 
 
 def effect_of(made: LawFit) -> SourceEffect:

@@ -22,9 +22,19 @@ from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS
 from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
-from slipstick.estimators.fitting.fitted_model import QUANTILE, SOURCE, UNGROUPED, FloatArray, LawRows
+from slipstick.estimators.fitting.fitted_model import (
+    QUANTILE,
+    SOURCE,
+    UNGROUPED,
+    FloatArray,
+    Grouping,
+    LawFit,
+    LawRows,
+    ParameterPrior,
+)
+from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.scores import LEVEL
-from slipstick.estimators.fitting.source_effects import ANSWERED, KIND, NAME, effect_of, fitted_effects, source_effect
+from slipstick.estimators.fitting.source_effects import FACTOR, NAME, effect_of, source_effect
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.defaults.remarks_board import FILE as MODELS
@@ -43,6 +53,9 @@ CPUS = {"Naples": ("epyc-7451", 2), "Rome": ("epyc-7452", 2), "Cascade Lake": ("
 """Of BabelStream: machines of the catalogue with the memory of a device, and sockets."""
 ELEMENTS, TRIAD_BYTES = 33_554_432, 24
 """BabelStream's arrays, and bytes of an element that its triad counts."""
+KIND, ANSWERED = "kind", "answered"
+APART = 0.2
+"""Standard deviation of log time that is expected of kinds, and of collections of all kinds; worth four of them."""
 OWN, CERTAIN = "own", 100
 """The collection that a law was fitted to, and rows at 1 by which it is certain."""
 
@@ -148,6 +161,27 @@ def _generation() -> Iterator[Collection]:
         made, at = fit(law, known), (law, one.columns, one.groups)
         name = f"{GENERATING} on {backend}"
         yield Collection(name, "GPU-Benchmarks", one.seconds, made.seconds(*at), made.half_width(*at), one.cluster)
+
+
+def source_law(apart: float = APART, *levels: str) -> FormulaLaw:
+    """Measured seconds by those answered (column `ANSWERED`): a factor that varies by sources, and before them by
+    `levels`.
+
+    `apart`: standard deviation of log time that is expected between sources.
+    """
+    prior = ParameterPrior(FACTOR, "1", "measured over answered", 1.0, APART, 0.02, 50.0, "", (*levels, SOURCE))
+    groupings = (*(Grouping(name, APART) for name in levels), Grouping(SOURCE, apart))
+    return FormulaLaw(NAME, (prior,), lambda values, columns: values[FACTOR] * columns[ANSWERED], groupings)
+
+
+def fitted_effects(kinds: Mapping[str, LawRows]) -> dict[str, LawFit]:
+    """The law fitted to each kind; what is expected of its sources comes from all.
+
+    `kinds`: rows with groups of the levels `KIND` and `SOURCE`, the law's own collection among them.
+    """
+    rows = [*kinds.values()]
+    apart = fit(source_law(APART, KIND), sum(rows[1:], rows[0])).widths[FACTOR, SOURCE]
+    return {kind: fit(source_law(apart), one) for kind, one in kinds.items()}
 
 
 def with_own(every: Mapping[str, Sequence[Collection]], left: Collection | None = None) -> dict[str, LawRows]:
