@@ -64,7 +64,7 @@ ON_KERNELS = (
 VARY = {
     "reading": ("vendor", "stack", "generation", "engine", "engine on generation"),
     "computing": ON_KERNELS,
-    "fixed": ON_KERNELS,
+    "fixed": (*ON_KERNELS, SOURCE),
     "routed": ("version",),
     "factor": ("vendor", "stack", "model", SOURCE),
 }

@@ -2,17 +2,18 @@
 
 Everything that is fitted is fitted to what few collected, and asked of what somebody else runs. `slipstick validate
 --refit sources` asks the laws that ship what other collections measured of the same kind: measured seconds are answered
-ones times a factor of the kind, from which each collection differs by an effect of its own. Collections that were made
-by the same scripts are one, and the law's own is one at 1. How far those of a kind lie apart is expected to be what it
-is over all kinds. A question is of no collection that was measured: its answer has the factor in its time and the
-spread of the effects in its band; of a kind with fewer than `ENOUGH` collections no factor is taken, but the band is as
-much wider. A kind whose bands hold what others measured as they are has none.
+ones times a factor of the kind, from which each collection differs by an effect of its own; where an answer has a part
+that no bytes and no flop explain (gaps between launches, sampling, the client), that part has a factor beside it.
+Collections that were made by the same scripts are one, and the law's own is one at 1. How far those of a kind lie apart
+is expected to be what it is over all kinds. A question is of no collection that was measured: its answer has the
+factors in its time and the spread of the effects in its band; of a kind with fewer than `ENOUGH` collections no factor
+is taken, but the band is as much wider. A kind whose bands hold what others measured as they are has none.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -22,40 +23,51 @@ from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
     Coordinate,
+    FloatArray,
     LawFit,
 )
 
-NAME, FACTOR = "sources", "factor"
+NAME, FACTOR, FIXED = "sources", "factor", "fixed"
+"""Of what was fitted; of the whole time, and of the part that no bytes and no flop explain."""
 ENOUGH = 5
 """Collections of a kind below which nothing is chosen."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SourceEffect:
-    """Of a collection that was not seen: mean of the log of its times over those of a law, and standard deviation."""
+    """Of a collection that was not seen: means of the logs of parameters over those of a law, shape (n,), and their
+    covariance, shape (n, n)."""
 
-    mean: float = 0.0
-    deviation: float = 0.0
+    parameters: tuple[str, ...] = (FACTOR,)
+    mean: FloatArray = field(default_factory=lambda: np.zeros(1))
+    covariance: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the log of the whole."""
+        return math.sqrt(self.covariance[0, 0])
 
     def on(self, made: LawFit) -> LawFit:
-        """A fit of whose whole (`FACTOR`) questions have the effect, as any other that was fitted.
+        """A fit of whose parameters questions have the effect, as any other that was fitted.
 
         What a user measures then moves it: it is his own collection.
         """
         size = len(made.logs)
-        covariance = np.zeros((size + 1, size + 1))
-        covariance[:size, :size], covariance[size, size] = made.covariance, self.deviation**2
-        coordinates = (*made.coordinates, Coordinate(FACTOR, SOURCE, ANOTHER_SOURCE))
-        return replace(made, coordinates=coordinates, logs=np.append(made.logs, self.mean), covariance=covariance)
+        covariance = np.zeros((size + len(self.mean),) * 2)
+        covariance[:size, :size], covariance[size:, size:] = made.covariance, self.covariance
+        new = (Coordinate(name, SOURCE, ANOTHER_SOURCE) for name in self.parameters)
+        logs = np.concatenate([made.logs, self.mean])
+        return replace(made, coordinates=(*made.coordinates, *new), logs=logs, covariance=covariance)
 
 
 def effect_of(made: LawFit) -> SourceEffect:
     """Of an unseen source of one kind."""
-    base = next(at for at, one in enumerate(made.coordinates) if not one.level)
-    mean = float(made.logs[base])
-    spread = math.hypot(math.sqrt(made.covariance[base, base]), made.widths[FACTOR, SOURCE])
+    base = [at for at, one in enumerate(made.coordinates) if not one.level]
+    names, mean = tuple(made.coordinates[at].parameter for at in base), made.logs[base]
+    widths = np.diag([made.widths[name, SOURCE] ** 2 for name in names])
+    known = made.covariance[np.ix_(base, base)] + widths
     chosen = len(made.seen(SOURCE)) >= ENOUGH
-    return SourceEffect(mean, spread) if chosen else SourceEffect(0.0, math.hypot(spread, mean))
+    return SourceEffect(names, mean * chosen, known if chosen else known + np.outer(mean, mean))
 
 
 @cache

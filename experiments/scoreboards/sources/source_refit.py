@@ -23,18 +23,22 @@ from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
 from slipstick.estimators.fitting.fitted_model import (
+    ANOTHER_SOURCE,
     QUANTILE,
     SOURCE,
     UNGROUPED,
+    Columns,
     FloatArray,
     Grouping,
     LawFit,
     LawRows,
     ParameterPrior,
+    slopes_of,
 )
 from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.scores import LEVEL
-from slipstick.estimators.fitting.source_effects import FACTOR, NAME, effect_of, source_effect
+from slipstick.estimators.fitting.source_effects import FACTOR, FIXED, NAME, effect_of, source_effect
+from slipstick.estimators.serving.deployment import TYPICAL
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.defaults.remarks_board import FILE as MODELS
@@ -45,8 +49,8 @@ from slipstick.experiments.scoreboards.local_llm import local_rows
 from slipstick.experiments.scoreboards.local_llm.local_fits import law_rows
 from slipstick.experiments.scoreboards.serving import whole_batches
 from slipstick.experiments.scoreboards.serving.request_scores import FILE as REQUESTS
-from slipstick.experiments.scoreboards.serving.request_scores import request_scores
-from slipstick.experiments.scoring.score import Data, Scored
+from slipstick.experiments.scoreboards.serving.request_scores import of_data_sheets, simulated
+from slipstick.experiments.scoring.score import Data
 
 STREAMED = "portability/applications.csv"
 CPUS = {"Naples": ("epyc-7451", 2), "Rome": ("epyc-7452", 2), "Cascade Lake": ("xeon-gold-6248-snc", 2)}
@@ -56,6 +60,7 @@ ELEMENTS, TRIAD_BYTES = 33_554_432, 24
 KIND, ANSWERED = "kind", "answered"
 APART = 0.2
 """Standard deviation of log time that is expected of kinds, and of collections of all kinds; worth four of them."""
+FIXED_AT = [one.name for one in StepLaw().parameters].index(FIXED)
 OWN, CERTAIN = "own", 100
 """The collection that a law was fitted to, and rows at 1 by which it is certain."""
 
@@ -71,6 +76,7 @@ class Collection:
     answered: FloatArray
     half: FloatArray
     cluster: Sequence[str]
+    fixed: FloatArray
 
     @classmethod
     def asked(
@@ -81,7 +87,7 @@ class Collection:
         half = np.array([np.log(high / low) / 2 for low, high in ends])
         half = np.sqrt(np.maximum(half**2 - (QUANTILE * joined) ** 2, 0.0))
         measured, answered = (np.array(part) for part in zip(*((m, one.time) for _, m, one in rows), strict=True))
-        return cls(kind, source, measured, answered, half, [name for name, _, _ in rows])
+        return cls(kind, source, measured, answered, half, [name for name, _, _ in rows], 0 * half)
 
     @property
     def held(self) -> float:
@@ -94,7 +100,8 @@ class Collection:
         count, name = len(self.measured), f"{self.kind}: {self.source}"
         groups = {KIND: [self.kind] * count, SOURCE: [name] * count}
         cluster = [f"{name}: {one}" for one in self.cluster]
-        return LawRows({ANSWERED: self.answered}, groups, cluster, self.measured, [self.kind] * count)
+        columns = {ANSWERED: self.answered, FIXED: self.answered * self.fixed}
+        return LawRows(columns, groups, cluster, self.measured, [self.kind] * count)
 
 
 def collections() -> Iterator[Collection]:
@@ -112,16 +119,16 @@ def _servers() -> Iterator[Collection]:
     for source in sorted({*rows.source}):
         one = rows.take(np.flatnonzero([name == source for name in rows.source]))
         at = law, one.columns, one.groups
-        yield Collection(SERVERS, source, one.seconds, made.seconds(*at), made.half_width(*at), one.cluster)
-    runs = [
-        run
-        for run in request_scores(Data(), UNGROUPED)
-        if isinstance(run, Scored) and run.half is not None and run.case.endswith("tpot")
-    ]
-    whole, wide = ([np.asarray(getattr(run, name)) for run in runs] for name in ("measured", "half"))
-    cluster = [run.case for run in runs for _ in run.measured]
-    ours = np.concatenate([run.ours for run in runs])
-    yield Collection(SERVERS, REQUESTS, np.concatenate(whole), ours, np.concatenate(wide), cluster)
+        fixed = slopes_of(law, one.columns, made.values(law, one.groups, len(one)))[:, FIXED_AT]
+        yield Collection(SERVERS, source, one.seconds, made.seconds(*at), made.half_width(*at), one.cluster, fixed)
+    runs = []
+    for case, run, one in of_data_sheets(Data(), UNGROUPED):
+        tpot, parts = simulated(run, one.step.seconds, one.scheduler, one.layout.data)[1], one.step.parts(TYPICAL)
+        each = np.ones(len(tpot))
+        fixed = parts.fixed / parts.seconds * each
+        runs.append((run.tpot, tpot, one.half_width() * each, np.array([case] * len(tpot)), fixed))
+    measured, answered, half, cluster, fixed = (np.concatenate(part) for part in zip(*runs, strict=True))
+    yield Collection(SERVERS, REQUESTS, measured, answered, half, cluster.tolist(), fixed)
 
 
 def _streams() -> Iterator[Collection]:
@@ -147,7 +154,8 @@ def _products() -> Iterator[Collection]:
     each = [one for one in products(Data()) if not one.case.endswith("50 us") and "tensor" not in one.case]
     for one, source in zip(each, (ALONE, DECODER), strict=True):
         half = np.log(np.asarray(one.high) / np.asarray(one.low)) / 2
-        yield Collection("products", source, np.asarray(one.measured), np.asarray(one.ours), half, [source] * len(half))
+        measured, ours = np.asarray(one.measured), np.asarray(one.ours)
+        yield Collection("products", source, measured, ours, half, [source] * len(half), 0 * half)
 
 
 def _generation() -> Iterator[Collection]:
@@ -160,18 +168,26 @@ def _generation() -> Iterator[Collection]:
         known, one = (part.take(np.flatnonzero(sources == f)) for f in (local_rows.FILE, local_rows.DEVICES_FILE))
         made, at = fit(law, known), (law, one.columns, one.groups)
         name = f"{GENERATING} on {backend}"
-        yield Collection(name, "GPU-Benchmarks", one.seconds, made.seconds(*at), made.half_width(*at), one.cluster)
+        half = made.half_width(*at)
+        yield Collection(name, "GPU-Benchmarks", one.seconds, made.seconds(*at), half, one.cluster, 0 * half)
 
 
-def source_law(apart: float = APART, *levels: str) -> FormulaLaw:
-    """Measured seconds by those answered (column `ANSWERED`): a factor that varies by sources, and before them by
-    `levels`.
+def source_law(names: Sequence[str], apart: float = APART, *levels: str) -> FormulaLaw:
+    """Measured seconds by those answered: factors of the whole and, if among `names`, of the fixed part.
+
+    They vary by sources, and before them by `levels`.
 
     `apart`: standard deviation of log time that is expected between sources.
     """
-    prior = ParameterPrior(FACTOR, "1", "measured over answered", 1.0, APART, 0.02, 50.0, "", (*levels, SOURCE))
+    vary = *levels, SOURCE
+    priors = [ParameterPrior(name, "1", "over what is answered", 1.0, APART, 0.02, 50.0, name, vary) for name in names]
     groupings = (*(Grouping(name, APART) for name in levels), Grouping(SOURCE, apart))
-    return FormulaLaw(NAME, (prior,), lambda values, columns: values[FACTOR] * columns[ANSWERED], groupings)
+
+    def seconds(values: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        more = values.get(FIXED, np.ones(1)) - 1.0
+        return np.asarray(values[FACTOR] * (columns[ANSWERED] + more * columns[FIXED]))
+
+    return FormulaLaw(NAME, tuple(priors), seconds, groupings)
 
 
 def fitted_effects(kinds: Mapping[str, LawRows]) -> dict[str, LawFit]:
@@ -180,14 +196,21 @@ def fitted_effects(kinds: Mapping[str, LawRows]) -> dict[str, LawFit]:
     `kinds`: rows with groups of the levels `KIND` and `SOURCE`, the law's own collection among them.
     """
     rows = [*kinds.values()]
-    apart = fit(source_law(APART, KIND), sum(rows[1:], rows[0])).widths[FACTOR, SOURCE]
-    return {kind: fit(source_law(apart), one) for kind, one in kinds.items()}
+    apart = fit(source_law([FACTOR], APART, KIND), sum(rows[1:], rows[0])).widths[FACTOR, SOURCE]
+    return {kind: fit(source_law(_parameters(one), apart), one) for kind, one in kinds.items()}
+
+
+def _parameters(rows: LawRows) -> list[str]:
+    return [FACTOR, FIXED] if rows.columns[FIXED].any() else [FACTOR]
 
 
 def with_own(every: Mapping[str, Sequence[Collection]], left: Collection | None = None) -> dict[str, LawRows]:
     """By kind, collections but one that is left out as rows, and the law's own."""
-    one, each = np.ones(CERTAIN), [str(at) for at in range(CERTAIN)]
-    own = {kind: replace(Collection(kind, OWN, one, one, one, each).rows, source=[OWN] * CERTAIN) for kind in every}
+    one, names = np.ones(CERTAIN), [str(at) for at in range(CERTAIN)]
+    own = {}
+    for kind, some in every.items():
+        fixed = np.linspace(0.0, max(float(np.max(each.fixed)) for each in some), CERTAIN)
+        own[kind] = replace(Collection(kind, OWN, one, one, one, names, fixed).rows, source=[OWN] * CERTAIN)
     return {kind: sum((each.rows for each in some if each is not left), own[kind]) for kind, some in every.items()}
 
 
@@ -217,7 +240,8 @@ def refit() -> FittedFile:
 
 def _beside(every: Mapping[str, Sequence[Collection]], left: Collection) -> Collection:
     """A collection as the others foretell it."""
-    effect = effect_of(fitted_effects(with_own(every, left))[left.kind])
-    half = np.hypot(left.half, QUANTILE * effect.deviation)
-    answered = left.answered * np.exp(effect.mean)
-    return Collection(left.kind, left.source, left.measured, answered, half, left.cluster)
+    effect, rows = effect_of(fitted_effects(with_own(every, left))[left.kind]), left.rows
+    made = effect.on(LawFit((), np.zeros(0), np.zeros((0, 0)), {}, {OWN: 0.0}, {}))
+    law, groups = source_law(effect.parameters), {SOURCE: [ANOTHER_SOURCE] * len(rows)}
+    half = np.hypot(left.half, made.half_width(law, rows.columns, groups))
+    return replace(left, answered=made.seconds(law, rows.columns, groups), half=half)
