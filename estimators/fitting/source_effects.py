@@ -1,6 +1,6 @@
 """How far other people's collections lie from those that a law was fitted to: a random effect of who measured.
 
-Everything that is fitted is fitted to what few collected, and asked of what somebody else runs. `slipstick validate
+Everything that is fitted is fitted to what few collected, and answers for what somebody else runs. `slipstick validate
 --refit sources` asks the laws that ship what other collections measured of the same kind: measured seconds are answered
 ones times a factor of the kind, from which each collection differs by an effect of its own; where an answer has a part
 that no bytes and no flop explain (gaps between launches, sampling, the client), that part has a factor beside it.

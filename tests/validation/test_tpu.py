@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slipstick.estimators.fitting.student_t import student_scatter
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.question import registry
@@ -12,7 +13,6 @@ from slipstick.experiments.question.estimator_builders import fitted_tpu
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.tpu import tpu_board
 from slipstick.experiments.scoreboards.tpu import tpu_board as tpu_fit
-from slipstick.experiments.scoreboards.tpu.student_t import student_scatter
 from slipstick.experiments.scoreboards.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.studies.whatif import whatif
 

@@ -1,10 +1,10 @@
 """How far others' collections lie from those that the laws were fitted to (`slipstick validate --refit sources`).
 
-Each law that ships is asked what others measured of the same kind; its own collection stands beside theirs at 1.
-Collections by the same scripts are one: silicon and InferenceX. Of local models one of two collections is foretold from
-the other. Left out are the best kernels of a tuner (AITER), which no program takes; torchvision's steps, half of which
-a copy from pageable memory takes; BabelStream on Skylake, which the board `abroad` asks of the same group. Publishers
-of prompts and trainers are levels of their own laws.
+Each law that ships answers what others measured of the same kind; its own collection stands beside theirs at 1.
+Collections by the same scripts are one: silicon and InferenceX. Of local models one of two collections is predicted
+from the other. Left out are the best kernels of a tuner (AITER), which no program takes; torchvision's steps, half of
+which a copy from pageable memory takes; BabelStream on Skylake, of which the board `abroad` has the same group's
+figures. Publishers of prompts and trainers are levels of their own laws.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Collection:
     fixed: FloatArray
 
     @classmethod
-    def asked(
+    def of_answers(
         cls, kind: str, source: str, rows: Sequence[tuple[str, float, Estimate]], joined: float = 0.0
     ) -> Collection:
         """From names, measured seconds and answers, whose bands are taken without a deviation `joined` to them."""
@@ -141,12 +141,12 @@ def _streams() -> Iterator[Collection]:
         (name, sockets), rate = CPUS[device], float(row["bandwidth_bytes_per_s"])
         answer = question("stream-triad", name, None, [f"workload.x={ELEMENTS}"]).answer()
         rows.append((device, TRIAD_BYTES * ELEMENTS * sockets / rate, answer))
-    yield Collection.asked(STREAMS, "UoB-HPC/performance-portability", rows, source_effect(STREAMS).deviation)
+    yield Collection.of_answers(STREAMS, "UoB-HPC/performance-portability", rows, source_effect(STREAMS).deviation)
 
 
 def _networks() -> Iterator[Collection]:
     rows = [(str(query), measured, query.answer()) for query, measured in measured_networks(Data())]
-    yield Collection.asked("networks", "sitar-lab/NeuSight", rows)
+    yield Collection.of_answers("networks", "sitar-lab/NeuSight", rows)
 
 
 def _products() -> Iterator[Collection]:
@@ -207,11 +207,11 @@ def _parameters(rows: LawRows) -> list[str]:
 def with_own(every: Mapping[str, Sequence[Collection]], left: Collection | None = None) -> dict[str, LawRows]:
     """By kind, collections but one that is left out as rows, and the law's own."""
     one, names = np.ones(CERTAIN), [str(at) for at in range(CERTAIN)]
-    own = {}
+    base = {}
     for kind, some in every.items():
         fixed = np.linspace(0.0, max(float(np.max(each.fixed)) for each in some), CERTAIN)
-        own[kind] = replace(Collection(kind, OWN, one, one, one, names, fixed).rows, source=[OWN] * CERTAIN)
-    return {kind: sum((each.rows for each in some if each is not left), own[kind]) for kind, some in every.items()}
+        base[kind] = replace(Collection(kind, OWN, one, one, one, names, fixed).rows, source=[OWN] * CERTAIN)
+    return {kind: sum((each.rows for each in some if each is not left), base[kind]) for kind, some in every.items()}
 
 
 def refit() -> FittedFile:
@@ -239,7 +239,7 @@ def refit() -> FittedFile:
 
 
 def _beside(every: Mapping[str, Sequence[Collection]], left: Collection) -> Collection:
-    """A collection as the others foretell it."""
+    """A collection as the others predict it."""
     effect, rows = effect_of(fitted_effects(with_own(every, left))[left.kind]), left.rows
     made = effect.on(LawFit((), np.zeros(0), np.zeros((0, 0)), {}, {OWN: 0.0}, {}))
     law, groups = source_law(effect.parameters), {SOURCE: [ANOTHER_SOURCE] * len(rows)}
