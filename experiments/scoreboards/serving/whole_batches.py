@@ -117,7 +117,7 @@ def other_servers() -> list[Whole]:
         path = training_file(name)
         rows = read(path)[0] if path is not None else []
         made += [row for row in rows if row.groups["engine"] in SERVERS][::apart]
-    least = least_seconds(columns_of([row.steps for row in made])) if made else []
+    least = least_seconds(columns_of([row.steps for row in made])) if made else np.zeros(0)
     return [row for row, floor in zip(made, least, strict=True) if row.seconds >= floor]
 
 

@@ -122,11 +122,14 @@ def _servers() -> Iterator[Collection]:
         fixed = slopes_of(law, one.columns, made.values(law, one.groups, len(one)))[:, FIXED_AT]
         yield Collection(SERVERS, source, one.seconds, made.seconds(*at), made.half_width(*at), one.cluster, fixed)
     runs = []
-    for case, run, one in of_data_sheets(Data(), UNGROUPED):
-        tpot, parts = simulated(run, one.step.seconds, one.scheduler, one.layout.data)[1], one.step.parts(TYPICAL)
+    for case, run, server in of_data_sheets(Data(), UNGROUPED):
+        tpot, parts = (
+            simulated(run, server.step.seconds, server.scheduler, server.layout.data)[1],
+            server.step.parts(TYPICAL),
+        )
         each = np.ones(len(tpot))
         fixed = parts.fixed / parts.seconds * each
-        runs.append((run.tpot, tpot, one.half_width() * each, np.array([case] * len(tpot)), fixed))
+        runs.append((run.tpot, tpot, server.half_width() * each, np.array([case] * len(tpot)), fixed))
     measured, answered, half, cluster, fixed = (np.concatenate(part) for part in zip(*runs, strict=True))
     yield Collection(SERVERS, REQUESTS, measured, answered, half, cluster.tolist(), fixed)
 
@@ -227,8 +230,10 @@ def refit() -> FittedFile:
     scores = []
     for kind, some in every.items():
         parts = [_beside(every, one) if held[kind] < LEVEL else one for one in some]
-        taken = (np.concatenate([getattr(part, name) for part in parts]) for name in ("answered", "measured", "half"))
-        scores.append(OuterScore.of("source unseen", kind, len(parts), *taken))
+        answered, measured, half = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("answered", "measured", "half")
+        )
+        scores.append(OuterScore.of("source unseen", kind, len(parts), answered, measured, half))
     batches = whole_batches.FILE, whole_batches.STREAMS, whole_batches.USERS, whole_batches.METERED
     files = (*batches, REQUESTS, STREAMED, MODELS, ALONE, DECODER, *local_rows.FILES)
     digests = {name: digest(needed_folder() / name) for name in files}
