@@ -149,7 +149,7 @@ class NetworkTape(ImageLayers, SequenceLayers):
         if purpose == "inference":
             return self.inference(**forward)
         self.loss("loss", scores)
-        return self.training(optimizer, **defaults)
+        return self.training(optimizer, (), **defaults)
 
     def loss(self, name: str, x: Value) -> Value:
         """Log-softmax over the last axis and the mean of one entry a row (cross-entropy)."""
