@@ -13,13 +13,14 @@ from slipstick.common.readers import read_json
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import OperationModel
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
+from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, shipped_reuse
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
+from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
