@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -11,7 +12,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import Clock, OperationModel
-from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles
+from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles, footprint
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
@@ -28,7 +30,7 @@ class LayerConditions(CheckedParameters, OperationModel):
 
     * ECM cycles of one line on one core: max(T_OL, T_nOL + sum of the transfers), T_OL the arithmetic at the peak of
       the vector unit, T_nOL the loads and stores between core and nearest cache at its bytes a cycle.
-    * Transfers: the lines that miss each cache by its layer condition, at its bytes a cycle; main memory at the
+    * Transfers: the lines that miss each cache by its layer condition , at its bytes a cycle; main memory at the
       saturated bandwidth of one NUMA domain. Cores fill one domain after the other, divide the outermost dimension and
       share a cache in equal parts: arrays stay in a cache where a core's part of them fits its part of the cache.
 
@@ -70,17 +72,20 @@ class LayerConditions(CheckedParameters, OperationModel):
 
 @dataclass(frozen=True)
 class LoopCycles:
-    """Of one sweep: lines of results, and cycles of one line on one core, all of them and those of main memory."""
+    """Of one sweep: lines of results, cycles of one line on one core, all of them and those of main memory, and which
+    share of the arrays the last cache does not hold from sweep to sweep."""
 
     lines: float
     one: float
     memory: float
+    beyond: float
 
 
-def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles:
+def loop_cycles(op: Op, machine: Machine, cores: int, rate: float, turn: float = math.inf) -> LoopCycles:
     """The ECM model of a loop while so many cores share the caches.
 
     `rate`: of main memory as one core alone would see it, bytes a second.
+    `turn`: sharpness of `missed` at each cache's capacity; infinite as published.
     Raises InputError where the operation is no loop over arrays, the machine lacks the width of a path or a vector
     unit, or has fewer cores.
     """
@@ -98,10 +103,13 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
         raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
     results = level.line / kernel.element_bytes
     part = (ceil(shape[0] / cores), *shape[1:])
-    data = data_cycles(kernel, part, machine, rate, _shared(machine, cores))
+    shared = _shared(machine, cores)
+    data = data_cycles(kernel, part, machine, rate, shared, turn)
     moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
     one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
-    return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory])
+    held = list(shared.memory.values())[-2].capacity if len(shared.memory) > 1 else 0.0
+    beyond = missed(float(kernel.element_bytes * footprint(kernel, part)), held, turn)
+    return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory], beyond)
 
 
 def _element_bytes(op: Op) -> int:

@@ -5,23 +5,26 @@ gap between one and the next is the reuse distance, infinite for the first. A ca
 
     sum over accesses of min(distance, t) <= capacity            (the layer condition)
 
-and then the accesses with a larger distance miss (Hammer, Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic
-performance modeling of loop kernels", 2017; Stengel et al., ICS 2015). A line that is written but not read is loaded
-first (write-allocate) and evicted later. All counts are in cache lines per line of results, so no line size appears.
+and then the accesses with a larger distance miss: a step, or the share that `cache_residency.missed` says (Hammer,
+Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic performance modeling of loop kernels", 2017; Stengel et al.,
+ICS 2015). A line that is written but not read is loaded first (write-allocate) and evicted later.
+All counts are in cache lines per line of results, so no line size appears.
 
 Paths are named by their far end: "L2" is the path between L1 and L2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kernels.loop_kernels import LoopKernel
+from slipstick.workloads.kernels.loop_kernels import LoopKernel, reuse_distances
 
 Bandwidth = Callable[[str, str], float]
 """(level, benchmark) -> bytes a second of traffic."""
@@ -50,48 +53,50 @@ class RooflinePoint:
     benchmark: str
 
 
-def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
+def cache_traffic(
+    kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64, sharpness: float = math.inf
+) -> LineTraffic:
     """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
+
+    `sharpness`: of `missed`; infinite is the layer condition as published, a step at the capacity.
 
     Raises InputError where the shape does not have the kernel's dimensions.
     """
     if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
-    elements = capacity / kernel.element_bytes
-    if len(kernel.arrays) * prod(shape) <= elements:
-        return LineTraffic(0, 0)
-    stores = len(kernel.writes)
     distances = reuse_distances(kernel, shape)
-    finite = sorted({d for d in distances if d is not None}, reverse=True)
-    held = next((t for t in finite if sum(t if d is None else min(d, t) for d in distances) <= elements), 0)
-    # neighbours on one line share it, however small the cache
-    held = max(held, line // kernel.element_bytes - 1)
-    return LineTraffic(sum(1 for d in distances if d is None or d > held), stores)
+    whole = missed(float(kernel.element_bytes * footprint(kernel, shape)), capacity, sharpness)
+    loads = 0.0
+    for distance in distances:
+        if distance is None:
+            loads += whole
+        elif distance >= line // kernel.element_bytes:  # nearer neighbours share a line, however small the cache
+            between = sum(distance if d is None else min(d, distance) for d in distances)
+            loads += min(whole, missed(float(kernel.element_bytes * between), capacity, sharpness))
+    return LineTraffic(loads, whole * len(kernel.writes))
 
 
-def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
-    """Elements between one access to an array and the next nearest; None for the first access of each array."""
-    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
-    distances: list[int | None] = []
-    for array in kernel.arrays:
-        offsets = {*kernel.reads.get(array, ()), *kernel.writes.get(array, ())}
-        places = sorted(sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets)
-        distances.append(None)
-        distances.extend(later - earlier for earlier, later in pairwise(places))
-    return distances
+def footprint(kernel: LoopKernel, shape: Sequence[int]) -> int:
+    """Elements of all arrays together."""
+    return len(kernel.arrays) * prod(shape)
 
 
 def path_traffic(
-    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    caches: Machine | None = None,
+    sharpness: float = math.inf,
 ) -> dict[str, LineTraffic]:
     """Lines over every path of the machine beyond its nearest level, by the path's far end.
 
     `caches`: whose capacities decide the layer conditions; the machine's own if None.
+    `sharpness`: see `cache_traffic`.
     """
     sizes = caches if caches is not None else machine
     levels = list(machine.memory)
     return {
-        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line)
+        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line, sharpness)
         for near, far in pairwise(levels)
     }
 
@@ -102,13 +107,15 @@ def data_cycles(
     machine: Machine,
     memory_bandwidth: float | Bandwidth,
     caches: Machine | None = None,
+    sharpness: float = math.inf,
 ) -> dict[str, float]:
     """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
 
     `memory_bandwidth`: bytes a second of traffic from main memory, or a function of (level, benchmark).
+    `sharpness`: see `cache_traffic`.
     """
     cycles = {}
-    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+    for name, lines in path_traffic(kernel, shape, machine, caches, sharpness).items():
         level = machine.memory[name]
         busy = lines.loads + lines.stores if level.duplex == "half" else max(lines.loads, lines.stores)
         if level.bytes_per_cycle is not None:

@@ -10,7 +10,7 @@ from slipstick.common.expressions import symbol
 from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
-from slipstick.estimators.symbolic.cache_residency import share_beyond
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
@@ -63,7 +63,7 @@ class TorchKernels(CheckedParameters, ComputeAndCollectives):
         written = symbol("operation.written")
         reused = op.attributes.get("memory") == REUSED["memory"]
         sometimes = sp.Integer(0) if reused else symbol("parameter.fresh")
-        share = sometimes * share_beyond(written, sp.Float(NEVER)) + (1 - sometimes) * _beyond(written, ALWAYS)
+        share = sometimes * missed(written, sp.Float(NEVER)) + (1 - sometimes) * _beyond(written, ALWAYS)
         pages = self._copies(op) * written * symbol("parameter.first_touch") * share
         return Formula(
             kernel.expression + pages, kernel.unit, kernel.source, FrozenDict({**kernel.terms, "first touch": pages})

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
-from slipstick.estimators.symbolic.cache_residency import rated_caches
+from slipstick.estimators.symbolic.cache_residency import missed, rated_caches
 from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
@@ -78,8 +78,8 @@ class GpuMemory(CheckedParameters):
         rates = np.full(sizes.shape, self.reached(machine, machine.main_memory))
         for level in reversed(levels):
             level_rate, knee = self.reached(machine, level), self.knee(machine, level)
-            beyond = np.clip(0.5 + np.log2(sizes / knee), 0.0, 1.0)
-            rates = level_rate ** (1 - beyond) * rates**beyond
+            beyond = missed(sizes, np.asarray(knee))
+            rates = 1 / ((1 - beyond) / level_rate + beyond / rates)
         return rates
 
     def in_flight(self, machine: Machine, size: npt.ArrayLike) -> Floats:

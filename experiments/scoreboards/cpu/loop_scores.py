@@ -33,7 +33,7 @@ from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import kernel_named, loop_workload
 
 FloatArray = npt.NDArray[np.float64]
-ELEMENTS = 10_000_000
+ELEMENTS = 10**9
 """A vector that no cache holds."""
 SHARES = {"limit": 1.0, "sharpness": 20.0}
 """Of the law of saturation, and the most that each may be here."""
