@@ -39,6 +39,14 @@ class LayerConditions(CheckedParameters, OperationModel):
     """
 
     cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
+    write_allocate: Annotated[
+        float, Parameter("1", "share of written lines that are loaded first; -1: nobody said, all of them", -1.0, 1.0)
+    ] = -1.0
+
+    @property
+    def allocated(self) -> float:
+        """`write_allocate`, all where nobody said: GCC and Clang stream no store of a loop unless it asks for it."""
+        return self.write_allocate if self.write_allocate >= 0 else 1.0
 
     def runs_at(self) -> Clock:
         """The machine's own clock."""
@@ -65,7 +73,7 @@ class LayerConditions(CheckedParameters, OperationModel):
         cores = int(self.cores) or machine.cores
         domain = machine.cores_per_numa or machine.cores
         rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
-        cycles = loop_cycles(op, machine, cores, rate)
+        cycles = loop_cycles(op, machine, cores, rate, allocates=self.allocated)
         each = max(cycles.lines / cores, 1.0) * cycles.one
         return max(each, cycles.lines * cycles.memory / ceil(cores / domain)) / machine.clock
 
@@ -81,11 +89,14 @@ class LoopCycles:
     beyond: float
 
 
-def loop_cycles(op: Op, machine: Machine, cores: int, rate: float, turn: float = math.inf) -> LoopCycles:
+def loop_cycles(
+    op: Op, machine: Machine, cores: int, rate: float, turn: float = math.inf, allocates: float = 1.0
+) -> LoopCycles:
     """The ECM model of a loop while so many cores share the caches.
 
     `rate`: of main memory as one core alone would see it, bytes a second.
     `turn`: sharpness of `missed` at each cache's capacity; infinite as published.
+    `allocates`: see `LoopKernel`.
     Raises InputError where the operation is no loop over arrays, the machine lacks the width of a path or a vector
     unit, or has fewer cores.
     """
@@ -94,7 +105,7 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float, turn: float =
         raise InputError(
             f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
         )
-    kernel = replace(kernel_named(name), element_bytes=_element_bytes(op))
+    kernel = replace(kernel_named(name), element_bytes=_element_bytes(op), allocates=allocates)
     shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
     if cores > machine.cores:
         raise InputError(f"threads, one a core, cores = {cores}: machine {machine.name!r} has {machine.cores}")

@@ -97,7 +97,7 @@ class SaturatingLoops(LayerConditions):
         whole = machine.bandwidth(machine.main_memory)
         domain, count = domains(machine)
         limit = known.limit if known else self.efficiency * whole / count
-        cycles = loop_cycles(op, machine, cores, limit, CYCLIC)
+        cycles = loop_cycles(op, machine, cores, limit, CYCLIC, self.allocated)
         traffic = cycles.memory * limit / machine.clock
         alone = traffic * machine.clock / cycles.one
         pace = 1 / (1 - cycles.beyond + cycles.beyond / self.one_core)

@@ -66,10 +66,10 @@ def cache_traffic(
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
     distances = reuse_distances(kernel, shape)
     whole = missed(float(kernel.element_bytes * footprint(kernel, shape)), capacity, sharpness)
-    loads = 0.0
+    loads, arrays = 0.0, iter(kernel.arrays)
     for distance in distances:
         if distance is None:
-            loads += whole
+            loads += whole if next(arrays) in kernel.reads else whole * kernel.allocates
         elif distance >= line // kernel.element_bytes:  # nearer neighbours share a line, however small the cache
             between = sum(distance if d is None else min(d, distance) for d in distances)
             loads += min(whole, missed(float(kernel.element_bytes * between), capacity, sharpness))

@@ -73,7 +73,24 @@ def test_a_short_loop_on_threads_takes_a_barrier() -> None:
     assert many.time == pytest.approx(many.fixed + sum(part.contribution for part in many.parts), rel=1e-12)
     assert any("fork and join of 20 threads" in text for text in many.assumptions)
     assert not any("fork" in text for text in few.assumptions)
-    assert LOOPS.estimate(TRIAD, GOLD, {"threads": 20}).spread.total == pytest.approx(shipped().scatter, rel=1e-3)
+    said = ss.estimate("stream-triad", GOLD, settings={"estimator.operation.write_allocate": 1.0}, threads=20)
+    assert said.spread.total == pytest.approx(shipped().scatter, rel=1e-3)
+
+
+@pytest.mark.parametrize(("stream", "traffic"), [("stream-triad", 4 / 3), ("stream-copy", 3 / 2)])
+def test_streaming_stores_are_a_condition_with_its_factor_in_the_band(stream: str, traffic: float) -> None:
+    """McCalpin's STREAM counts 24 and 16 bytes an element; a store that allocates its line moves 32 and 24."""
+    name = "estimator.operation.write_allocate"
+    unsaid, streamed, loaded = (
+        ss.estimate(stream, GOLD, settings={} if share is None else {name: share}, threads=20, x=10**9)
+        for share in (None, 0.0, 1.0)
+    )
+    assert unsaid.time == loaded.time
+    assert loaded.time / streamed.time == pytest.approx(traffic, rel=1e-3)
+    assert [one.origin for one in unsaid.conditions if one.name == name] == ["unknown"]
+    assert [one.origin for one in streamed.conditions if one.name == name] == ["given"]
+    assert unsaid.spread.total == pytest.approx(math.hypot(loaded.spread.total, math.log(traffic) / 2), rel=1e-3)
+    assert not any(one.name == name for one in ss.estimate("daxpy", GOLD).conditions), "daxpy reads what it writes"
 
 
 CPUS = [name for name in ss.machine_names() if not loops_lack(ss.machine(name))]
@@ -119,8 +136,9 @@ def test_loops_are_answered_by_default_on_cpus_that_say_enough() -> None:
     assert found.answer().interval() is not None
     assert question("stream-triad", "v100-sxm").estimator != LOOPS
     assert question("stream-triad", "xeon-phi-7120p").estimator != LOOPS  # no stream was seen on a many-core processor
+    load = ss.workload("daxpy")  # no store of it streams
     wide, usual = (
-        LOOPS.estimate(TRIAD, ss.machine(name)).spread.total or 0 for name in ("xeon-phi-7120p", "epyc-7452")
+        LOOPS.estimate(load, ss.machine(name)).spread.total or 0 for name in ("xeon-phi-7120p", "epyc-7452")
     )
     assert wide > 2 * usual
     bare = GOLD.using({"memory.L3.bytes_per_cycle": None, "memory.L3.bandwidth": 1e12})

@@ -27,6 +27,7 @@ class LoopKernel:
     `reads`, `writes`: array -> offsets from the loop indices, the fastest dimension last.
     `flop`: of one iteration.
     `element_bytes`: of every array's elements.
+    `allocates`: share of the lines written but not read that are loaded first; none where stores stream past caches.
     """
 
     name: str
@@ -34,6 +35,7 @@ class LoopKernel:
     writes: Mapping[str, Offsets]
     flop: float
     element_bytes: int = 8
+    allocates: float = 1.0
 
     def __post_init__(self) -> None:
         lengths = {

@@ -143,7 +143,7 @@ def chosen(known: Sequence[LawRows]) -> SaturatingLoops:
         raise InputError("every public curve is among the rows given: nothing is left to learn from")
     values = fit(LAW, reduce(add, known)).values(LAW, {"machine": [UNGROUPED]})
     limit, core, sharpness = (float(values[name][0]) for name in ("limit", "core", "sharpness"))
-    return SaturatingLoops(0.0, limit, core, sharpness)
+    return SaturatingLoops(efficiency=limit, one_core=core, sharpness=sharpness)
 
 
 def loop_rows(
