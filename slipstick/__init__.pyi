@@ -81,7 +81,7 @@ from .estimators.roofline.roofline import Roofline as Roofline
 from .estimators.schedules.sequential import Sequential as Sequential
 from .estimators.base.schedule_model import Schedule as Schedule
 from .estimators.base.schedule_model import Outcome as Outcome
-from .common.timeline import Event as Event
+from .common.answer import Event as Event
 from .estimators.symbolic.formula import Formula as Formula
 
 # Answers
@@ -97,7 +97,6 @@ from .common.answer import Answer as Answer
 # Servers and sparse products, beside the verbs
 from .experiments.serve.serve import serve_locally as serve_locally
 from .experiments.serve.fit_step_profiles import write_profile as write_profile
-from .experiments.serve.step_regressor import StepRegressor as StepRegressor
 from .estimators.sparse.sparse_products import estimate_spmv as estimate_spmv
 from .estimators.sparse.sparse_products import estimate_product as estimate_product
 

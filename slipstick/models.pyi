@@ -2,8 +2,8 @@
 
 from .estimators.base.estimator_base import EstimatorBase as EstimatorBase
 from .estimators.base.validity_domain import Domain as Domain
-from .estimators.symbolic.parameters import Parameter as Parameter
-from .estimators.symbolic.parameters import parameters as parameters
+from .estimators.symbolic.formula import Parameter as Parameter
+from .estimators.symbolic.formula import parameters as parameters
 from .estimators.symbolic.factored_formula import separate as separate
 from .estimators.base.operation_model import FormulaModel as FormulaModel
 from .estimators.cpu.cpu_roofline import CpuRoofline as CpuRoofline

@@ -14,7 +14,7 @@ from .estimators.engine_steps.step_time_predictor import StepSeconds as StepSeco
 from .estimators.sampling.iteration_choice import RepresentativeSet as RepresentativeSet
 from .estimators.sampling.warm_up import WarmUp as WarmUp
 from .estimators.sampling.phase_report import PhaseReport as PhaseReport
-from .experiments.replay.loaded_trace import LoadedTrace as LoadedTrace
+from .experiments.replay.replay import LoadedTrace as LoadedTrace
 from .experiments.replay.trace_whatif import TraceAnswer as TraceAnswer
 from .estimators.scaling.surfaces import SurfacePrediction as SurfacePrediction
 from .estimators.scaling.speedup import ScalingAdvice as ScalingAdvice

@@ -2,7 +2,7 @@
 
 from .estimators.sampling.seqpoint import select as select
 from .estimators.sampling.warm_up import warm_up as warm_up
-from .experiments.replay.loaded_trace import read_recorded as read_recorded
+from .experiments.replay.replay import read_recorded as read_recorded
 from .experiments.replay.trace_whatif import TraceChange as TraceChange
 from .experiments.replay.trace_whatif import trace_whatif as trace_whatif
 from .experiments.jobs.job_fit import fit_job as fit_job

@@ -431,6 +431,6 @@ def _training_of(model: LanguageModel, precision: str) -> Workload:
 
 @lru_cache(maxsize=8)
 def _requests_to(model: LanguageModel) -> Workload:
-    from slipstick.workloads.language.requests_to import requests_to
+    from slipstick.workloads.language.language_step import requests_to
 
     return requests_to(model)

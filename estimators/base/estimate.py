@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
-from slipstick.common.answer import Answer, Provenance
+from slipstick.common.answer import Answer, Event, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, ends_shown, format_quantity, share_shown, shown, shown_together
 from slipstick.common.html_tables import html_table
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines
 from slipstick.estimators.base.operation_shares import OperationTime as OperationTime
 from slipstick.estimators.base.operation_shares import Parts

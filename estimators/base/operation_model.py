@@ -13,11 +13,10 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, formulas_of, promises
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import RESOURCES, Amount
 from slipstick.workloads.graph.kinds import KINDS

@@ -20,10 +20,10 @@ from slipstick.estimators.composition.formula_group_steps import GroupSteps
 from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.composition.geometry import followed, follows
 from slipstick.estimators.symbolic.batched_sum import Tables, Term, TermRows
+from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
-from slipstick.estimators.symbolic.parameters import Parameter
 from slipstick.hwmodels.machine import REACHED, Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Workload

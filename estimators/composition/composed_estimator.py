@@ -48,11 +48,10 @@ from slipstick.estimators.composition.power_capped import (
 )
 from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, as_compiled, bound_with, notes_on_dtypes
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import OURS, Formula, parameters
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, promises
-from slipstick.estimators.symbolic.parameters import OURS, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_cache import content_text

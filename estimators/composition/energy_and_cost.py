@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
 from slipstick.estimators.composition.geometry import followed
@@ -26,12 +25,11 @@ from slipstick.estimators.power.power_cap import RATED_CLOCK
 from slipstick.estimators.power.serving_power_law import Use
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.roofline.roofline import serving_engine
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas, text_as_steps
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.cost import Amount, symbols_of

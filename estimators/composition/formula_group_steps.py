@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.cached_parts import cached_list, cached_number, cached_places, cached_table
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import Same
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps

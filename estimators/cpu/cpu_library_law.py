@@ -15,18 +15,15 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate, widened
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
@@ -26,9 +25,8 @@ from slipstick.estimators.symbolic.cache_residency import (
     kept_caches,
     rated_caches,
 )
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op

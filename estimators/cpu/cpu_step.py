@@ -26,7 +26,7 @@ from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.cpu.multicore import Multicore
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.interconnect.compute_and_collectives import OTHER, ComputeAndCollectives
+from slipstick.estimators.interconnect.collectives import OTHER, ComputeAndCollectives
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import family_of

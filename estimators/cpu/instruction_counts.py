@@ -8,8 +8,7 @@ from typing import Annotated
 
 from slipstick.common.expressions import symbol
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.instruction_count import counted_instructions

@@ -58,10 +58,10 @@ class MulticoreLoops(Multicore):
         apart = 0.0
         if self.operation.write_allocate < 0:
             apart = math.log(time / (ComposedEstimator.estimate(streamed, workload, machine, run).time + started))
-        spread = Spread(residual=math.hypot(*shares, apart / 2))
+        narrow, wide = math.hypot(*shares), math.hypot(*shares, apart / 2)
         stores = Condition(STORES, "not said", "unknown", NOTE.format(ratio_shown(math.exp(-apart))))
-        stores = replace(stores, band_factor=spread.total / math.hypot(*shares))
-        assumptions = (*answer.assumptions, *notes)
+        stores = replace(stores, band_factor=wide / narrow if narrow else 1.0)
+        spread, assumptions = Spread(residual=wide), (*answer.assumptions, *notes)
         rule = "formula: a fork and join a loop, and the sum of parts" if started else answer.rule
         return replace(
             answer, time=time, fixed=answer.fixed + started, spread=spread, assumptions=assumptions, rule=rule,

@@ -19,7 +19,7 @@ from slipstick.estimators.cpu.multicore_bandwidth import (
 )
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.symbolic.cache_residency import CYCLIC
-from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

@@ -16,8 +16,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.cpu.instruction_counts import InstructionCount
@@ -27,8 +26,7 @@ from slipstick.estimators.fitting.least_squares import Fit, fit_formula
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, OfOneMachine
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import ThreadSchedule
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import network_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.schedules.thread_schedule import ThreadSchedule
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of

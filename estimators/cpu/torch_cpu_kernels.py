@@ -6,14 +6,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
+from slipstick.estimators.interconnect.collectives import ComputeAndCollectives
 from slipstick.estimators.symbolic.cache_residency import missed
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.saved import in_place
 from slipstick.workloads.graph.workload import Attribute, Op

@@ -8,14 +8,12 @@ from functools import lru_cache
 from typing import Annotated
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import cost_by_level
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import VALUE_BYTES

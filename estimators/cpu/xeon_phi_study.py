@@ -21,8 +21,7 @@ from slipstick.estimators.cpu.thread_calibration import by_weights
 from slipstick.estimators.cpu.threaded_training import ThreadedTraining
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.least_squares import Fit, fit_formula
-from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
 from slipstick.estimators.roofline.measured_table import MeasuredTimes
 from slipstick.estimators.schedules.thread_contention import Contention, ContentionByWeights
 from slipstick.estimators.schedules.thread_schedule import Beyond, ThreadSchedule

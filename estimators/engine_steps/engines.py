@@ -19,8 +19,15 @@ from slipstick.estimators.engine_steps.first_token import (
 from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepParameters
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, count_of, half_over_levels, mean_of_levels
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray
+from slipstick.estimators.fitting.fitted_model import (
+    UNGROUPED,
+    Columns,
+    FloatArray,
+    LawFit,
+    count_of,
+    half_over_levels,
+    mean_of_levels,
+)
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type, whole_name

@@ -15,9 +15,8 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 
 from slipstick.estimators.engine_steps.smooth_max import overlapped
-from slipstick.estimators.fitting.fitted_model import slopes_at_once
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
-from slipstick.estimators.symbolic.parameters import Parameter, parameters
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, ParameterPrior, slopes_at_once
+from slipstick.estimators.symbolic.formula import Parameter, parameters
 
 _Numbers: TypeAlias = Any
 """A float, or an array of one for each of many first tokens."""

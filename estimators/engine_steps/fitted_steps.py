@@ -17,7 +17,7 @@ from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
 from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED
+from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf
 

@@ -21,8 +21,7 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     PromptWork,
     TokenLaw,
 )
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
 
 OF_MACHINE = ("backend", "generation", "chip")

@@ -25,8 +25,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of
 from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
 from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.hwmodels.machine import Machine

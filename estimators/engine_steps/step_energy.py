@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.engine_steps.step_amounts import Amounts
 from slipstick.estimators.engine_steps.step_device import Device, rated_types
 from slipstick.estimators.engine_steps.step_graph import (

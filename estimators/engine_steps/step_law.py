@@ -23,9 +23,15 @@ from slipstick.estimators.engine_steps.step_time import (
     demands,
     step_parts,
 )
-from slipstick.estimators.fitting.fitted_model import slopes_at_once
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.fitting.fitted_model import (
+    UNGROUPED,
+    Columns,
+    FloatArray,
+    Grouping,
+    ParameterPrior,
+    slopes_at_once,
+)
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.hwmodels.machine import Machine
 
 LEVELS = tuple(

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 from slipstick.estimators.engine_steps.smooth_max import largest, overlapped, smallest
 from slipstick.estimators.engine_steps.step_amounts import Amounts, Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
-from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.hwmodels.machine import Machine
 
 VISITS = 8

@@ -23,7 +23,7 @@ from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_law import columns_of_batch
 from slipstick.estimators.engine_steps.step_time import StepTime
-from slipstick.estimators.fitting.group_effects_model import FloatArray
+from slipstick.estimators.fitting.fitted_model import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

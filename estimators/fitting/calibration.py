@@ -18,9 +18,8 @@ from slipstick.estimators.base.protocols import CompiledEstimator, Estimator, Un
 from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.posterior import posterior_draws
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter, parameters, with_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, parameters, with_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

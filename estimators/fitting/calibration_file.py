@@ -14,7 +14,7 @@ from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import write_json
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 
 SCHEMA = "slipstick-calibration-1"
 MAX_PARAMETERS = 1000

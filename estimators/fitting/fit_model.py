@@ -14,8 +14,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.fitting.fitted_model import Coordinate, Design, LawFit, slopes_of
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, FloatArray, LawRows, TimeLaw
+from slipstick.estimators.fitting.fitted_model import (
+    UNGROUPED,
+    Coordinate,
+    Design,
+    FloatArray,
+    LawFit,
+    LawRows,
+    TimeLaw,
+    slopes_of,
+)
 
 FREEDOM = 4.0
 """Degrees of freedom of the t distribution: rows far off the law count little."""

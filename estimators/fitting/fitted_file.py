@@ -21,8 +21,7 @@ from slipstick.common.opener import read_bytes
 from slipstick.common.readers import read_json, require_mapping
 from slipstick.common.writer import write_text
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import FloatArray
+from slipstick.estimators.fitting.fitted_model import FloatArray, LawFit
 
 FORMAT = "slipstick-fitted-1"
 FITTED = Path(__file__).resolve().parent.parent / "fitted"

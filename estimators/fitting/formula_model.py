@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
 
 ROW = "row"
 FAR = 30.0

@@ -11,16 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares, weighed
 from slipstick.estimators.fitting.whole_numbers import Whole, search_whole
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import parameters
 
 NEIGHBOURING = 1e-10
 """Relative change of cost and parameters at which the fits stop of which the best whole numbers are chosen."""

@@ -13,8 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.formatting import ratio_shown
-from slipstick.estimators.fitting.fitted_model import Coordinate, Design, LawFit, slopes_of
-from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, FloatArray, LawRows, TimeLaw
+from slipstick.estimators.fitting.fitted_model import (
+    SOURCE,
+    UNGROUPED,
+    Coordinate,
+    Design,
+    FloatArray,
+    LawFit,
+    LawRows,
+    TimeLaw,
+    slopes_of,
+)
 from slipstick.estimators.fitting.user_rows import FREEDOM, UserRows, left_out_errors
 
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

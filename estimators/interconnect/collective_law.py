@@ -15,12 +15,10 @@ import numpy as np
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import amount_of, machine_values
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, Columns, FloatArray, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NVLINK
 from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Op

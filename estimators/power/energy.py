@@ -10,19 +10,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.power.power_cap import rated_watts
 from slipstick.estimators.power.serving_power_law import Use, power_fit, power_groups
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.symbolic.cache_residency import is_there
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 

@@ -20,12 +20,11 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw
-from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, ParameterPrior
 from slipstick.estimators.power.power_cap import BusyPower, stretched
+from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 
 LEAST_DUTY, MOST_BUSY = 0.02, 1.3
 

@@ -14,8 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
 from slipstick.hwmodels.machine import Machine
 
 MOST = 1.06

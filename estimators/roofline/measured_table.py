@@ -10,9 +10,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op

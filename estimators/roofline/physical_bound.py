@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import sp
 from slipstick.common.records import Same
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed

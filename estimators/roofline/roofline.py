@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.hwmodels.runtime import CacheState
 from slipstick.workloads.graph.kinds import SIZE_BYTES

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.answer import Event, write_timeline
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event, write_timeline
 from slipstick.common.writer import atomic_write, write_json
 from slipstick.estimators.sampling.phases import Labels
 from slipstick.workloads.runs.step_profiles import Place, StepTable

@@ -10,7 +10,6 @@
 from slipstick.estimators.scaling.extrapolate import extrapolate, extrapolate_many
 from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import Prediction
-from slipstick.estimators.scaling.series import KINDS, Series
-from slipstick.estimators.scaling.verdict import Verdict
+from slipstick.estimators.scaling.series import KINDS, Series, Verdict
 
 __all__ = ["KINDS", "Prediction", "Series", "Verdict", "extrapolate", "extrapolate_many", "fit_line", "fit_power"]

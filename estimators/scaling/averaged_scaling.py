@@ -15,8 +15,7 @@ from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
 from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.scaling.laws.terms import Law, PowerTerm, SharedIssue, Term
 from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
-from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import Certainty
+from slipstick.estimators.scaling.series import Certainty, Series
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 

@@ -25,11 +25,15 @@ from slipstick.estimators.scaling.laws.repeats import error_of, noise_at, widene
 from slipstick.estimators.scaling.laws.selection import SIZES, Mixture, Pool, counted_in, select
 from slipstick.estimators.scaling.line import fit_line, fit_power
 from slipstick.estimators.scaling.prediction import LEAST_SHARE, AveragedLaw, Prediction, shares_of
-from slipstick.estimators.scaling.series import FARTHEST, Series, check_series, counts_nodes, kind_of
-from slipstick.estimators.scaling.verdict import (
+from slipstick.estimators.scaling.series import (
     ENOUGH_POINTS,
+    FARTHEST,
     Certainty,
+    Series,
     Verdict,
+    check_series,
+    counts_nodes,
+    kind_of,
     too_few,
     verdicts,
 )

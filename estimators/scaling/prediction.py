@@ -14,8 +14,7 @@ from slipstick.common.formatting import ends_shown, share_shown, shares_shown, s
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.scaling.laws.families import NEGLIGIBLE
 from slipstick.estimators.scaling.laws.terms import Law
-from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import Verdict
+from slipstick.estimators.scaling.series import Series, Verdict
 from slipstick.estimators.symbolic.formula import Formula
 
 LEAST_SHARE = 1e-3

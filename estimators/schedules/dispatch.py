@@ -15,14 +15,14 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.answer import Event
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.base.estimate import TRACED
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 

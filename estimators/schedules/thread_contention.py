@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 
 
 @dataclass(frozen=True)

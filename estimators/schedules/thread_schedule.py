@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.formula_group_steps import GroupSteps

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, format_quantity, shown
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.conditions import Condition, conditions_lines
+from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.power_capped import cap_was_set
@@ -42,6 +43,7 @@ class MeasuredRate:
 
     `prompt`: tokens of a prompt that was timed alone and their tokens/s; nothing where none was.
     `backend`: of llama.cpp; "" where nobody said it: the machine's.
+    `unread`: what else its file holds, in words; "" for nothing.
     """
 
     model: LanguageModel
@@ -49,6 +51,7 @@ class MeasuredRate:
     rate: float
     prompt: tuple[int, float] | None = None
     backend: str = ""
+    unread: str = ""
 
     def work(self, machine: Machine) -> LocalWork:
         """What a new token needs of a machine."""
@@ -70,12 +73,17 @@ class MeasuredRate:
     def text(self) -> str:
         """The run in words."""
         read = f", a prompt of {self.prompt[0]:,} at {count_shown(self.prompt[1])}" if self.prompt else ""
-        return f"{self.model.name} {self.stored} at {self.rate:.4g} tokens/s{read}"
+        backend = f" on {self.backend}" if self.backend else ""
+        beside = f"; not read: {self.unread}" if self.unread else ""
+        return f"{self.model.name} {self.stored}{backend} at {self.rate:.4g} tokens/s{read}{beside}"
 
 
 @dataclass(frozen=True, repr=False)
 class Local(Answer):
-    """A model on a machine for one user."""
+    """A model on a machine for one user.
+
+    `given`, `not_used`: what of the machine was set, and what of that no number of the answer reads.
+    """
 
     model: LanguageModel
     machine: Machine
@@ -83,6 +91,8 @@ class Local(Answer):
     input_tokens: int = 1024
     output_tokens: int = 256
     anchor: MeasuredRate | None = None
+    given: tuple[Condition, ...] = ()
+    not_used: tuple[NotUsed, ...] = ()
 
     @property
     def provenance(self) -> Provenance:
@@ -175,8 +185,14 @@ class Local(Answer):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What makes the band of a new token wider; with a run of one's own it is about that."""
-        return self._widened[1]
+        """What was set of the machine, and what makes the band of a new token wider; with a run of one's own it is
+        about that."""
+        return (*self.given, *self._widened[1])
+
+    @property
+    def depends(self) -> dict[str, Sequence[Mapping[str, object]]]:
+        """Conditions, and what was given and not used."""
+        return depends_on(self.conditions, self.not_used)
 
     @property
     def prompt_half_width(self) -> float:
@@ -271,6 +287,7 @@ class Local(Answer):
             f"the last of {self.output_tokens:,} after {shown(row['latency_s'], 's')}",
             f"memory: fits, {held} of weights, {cached} of cache; at most "
             f"{count_shown(1 / self.floor)} tokens/s by bandwidth alone",
+            *(one.text() for one in self.not_used),
         )
 
     @property

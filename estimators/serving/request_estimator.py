@@ -30,11 +30,11 @@ from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.llama_cpp_run import Local
 from slipstick.estimators.serving.server_config import CHOSEN, DEFAULTS, DEGREES, check_names, deployment_of, traffic_of
 from slipstick.estimators.serving.serving_answer import MEASURES, QUANTILES, Serving, mean_batch, serve
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
-from slipstick.workloads.language.requests_to import Requests
+from slipstick.workloads.language.language_step import Requests
 from slipstick.workloads.language.weight_types import AUTO, in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.common.answer import Answer, Provenance
+from slipstick.common.answer import Answer, Event, Provenance
 from slipstick.common.errors import InputError
 from slipstick.common.frames import write_csv
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.conditions import Condition, NotUsed, conditions_lines, depends_on
 from slipstick.estimators.base.estimate import quantile as quantile_of

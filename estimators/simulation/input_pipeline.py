@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.answer import Event
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats, TandemTimes, tandem
 from slipstick.estimators.simulation.stage import Stage
 

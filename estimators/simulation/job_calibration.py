@@ -16,8 +16,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
 from slipstick.estimators.fitting.calibration_file import listed
-from slipstick.estimators.simulation.job import Job
-from slipstick.estimators.simulation.job_parameters import job_numbers, with_numbers
+from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
 from slipstick.estimators.symbolic.lambdified import FloatArray
 

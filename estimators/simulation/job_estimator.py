@@ -12,9 +12,8 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.quantity import Quantity
-from slipstick.estimators.simulation.job import Job
-from slipstick.estimators.simulation.job_parameters import job_numbers, with_numbers
-from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
+from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 

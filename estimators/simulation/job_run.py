@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.answer import Event
 from slipstick.common.errors import InputError
-from slipstick.common.timeline import Event
 from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import PipelineRun
 

@@ -20,8 +20,15 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.sparse.fitted_documents import Document, from_document
-from slipstick.estimators.sparse.reuse_model import BEYOND, REACH, SUFFIX, CacheSizes, shares_of_classes
+from slipstick.estimators.sparse.reuse_model import (
+    BEYOND,
+    REACH,
+    SUFFIX,
+    CacheSizes,
+    Document,
+    from_document,
+    shares_of_classes,
+)
 from slipstick.estimators.sparse.reuse_model import MEMORY_TERMS as SHARED_TERMS
 from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.workloads.kernels.blocks import FAR, pattern_counts

@@ -5,35 +5,65 @@ repeated, everything in L1) the conditions are about rows: the chain of addition
 For streaming labels (sweeps over the whole matrix) others are about memory: which level the line of the dense vector
 and the matrix itself come from, by reuse volume against the machine's cache capacities. Costs inside the core follow
 the machine's clock, those beyond the caches do not.
+
+Files of fitted costs, JSON with a schema, read within bounds: those of reuse, of devices, of a host's kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
-from slipstick.common.readers import unknown_name
+from slipstick.common.expressions import sp, symbol
+from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
-from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import FAR, VOLUME_EDGES, BlockTable, blocks_within
 from slipstick.workloads.kernels.sparse import SparseMatrix
+
+Document = Mapping[str, Any]
+Made = TypeVar("Made")
+
+
+def from_document(path: str | Path, schema: str, what: str, made: Callable[[Document], Made]) -> Made:
+    """What `made` makes of a file's document.
+
+    Raises InputError, which names the file, where the schema is another or `made` finds a field missing or wrong.
+    """
+    document = require_mapping(read_json(path), path, "file")
+    if document.get("schema") != schema:
+        raise InputError(f"{path}: want {what} of schema {schema!r}")
+    try:
+        return made(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: {what} without a usable {error}") from None
+
+
+def number(name: str, value: Any, high: float) -> float:
+    """A field as a number, in the unit that it has in the file.
+
+    Raises ValueError where it is none of 0 to `high`.
+    """
+    result = float(value)
+    if not 0 <= result <= high:
+        raise ValueError(f"{name} = {result:g}: want a number in [0, {high:g}]")
+    return result
+
 
 FloatArray = npt.NDArray[np.float64]
 LabelKind = Literal["hot", "streaming"]

@@ -7,7 +7,7 @@ of what their usual share of the data sheet's rates would. A few products measur
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,22 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
-from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.fitting.scores import normal_spread, weighted_quantile
+from slipstick.estimators.fitting.scores import weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.sparse.fitted_documents import Document, from_document, number
-from slipstick.estimators.sparse.reuse_model import is_accelerator
+from slipstick.estimators.sparse.reuse_model import Document, from_document, is_accelerator, number
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, missed, rated_caches
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
@@ -224,26 +220,6 @@ class SpmvDevices(FormulaModel):
         return np.asarray(weights / weights.sum())
 
 
-def fit_device(amount: FloatArray, seconds: npt.ArrayLike, machine: Machine) -> DeviceCosts:
-    """Costs >= 0 of least mean relative error, by least squares weighed again and again.
-
-    `amount` has shape (products, costs), seconds (products,).
-    Raises InputError where there are fewer products than costs, or a time is not positive.
-    """
-    measured = np.asarray(seconds, dtype=np.float64)
-    if len(measured) < len(TERMS) or amount.shape != (len(measured), len(TERMS)) or not np.all(measured > 0):
-        raise InputError(
-            f"{machine.name}: {len(measured)} times for {len(TERMS)} costs: want at least as many, all > 0"
-        )
-    cost = nearest_terms(amount, measured, ROUNDS)
-    return DeviceCosts(
-        machine.name,
-        machine.family,
-        is_accelerator(machine),
-        FrozenDict(dict(zip(TERMS, map(float, cost), strict=True))),
-    )
-
-
 @dataclass(frozen=True)
 class TrainedDevices:
     """Measured devices, and how far one that was left out differed.
@@ -251,7 +227,7 @@ class TrainedDevices:
     `machine_spread`: standard deviation over left-out devices of the logarithm of measured / predicted, median of a
         device.
     `matrix_spread`: the same over the products of one device.
-    `doubts`: by number of anchors, how much more than that a matrix may be off (`widenings`).
+    `doubts`: by number of anchors, how much more than that a matrix may be off (`widenings` of the board).
     """
 
     model: SpmvDevices
@@ -326,24 +302,6 @@ def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:
     return sp.Add(*(float(one) * part for one, part in zip(cost, parts.values(), strict=True)))
 
 
-def spread_of(logs: Sequence[FloatArray]) -> tuple[float, float]:
-    """Spreads over devices and over the products of one, from log(measured / predicted) of each left-out device.
-
-    The second is the width of the middle 80 % over that of a normal law: tails are heavy.
-    """
-    middles = [float(np.median(one)) for one in logs]
-    within = np.concatenate([np.abs(one - middle) for one, middle in zip(logs, middles, strict=True)])
-    between = float(np.sqrt(np.mean(np.square(middles))))
-    return between, normal_spread(within)
-
-
-COUNTS = (1, 2, 4, 8)
-"""Numbers of anchors for which devices that were left out say how far to believe them."""
-WIDENINGS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
-"""Factors on a matrix's scatter that are tried; with the last, anchors hardly count."""
-DRAWS = 40
-
-
 @dataclass(frozen=True)
 class Scale:
     """A factor on every predicted time of a machine, and what is left unknown of its logarithm."""
@@ -360,7 +318,7 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
 
     `machine_spread`, `matrix_spread`: standard deviations of the logarithm, over machines and over the matrices of one
         machine.
-    `doubt`: factor on the second (`widenings`).
+    `doubt`: factor on the second (`widenings` of the board).
     Raises InputError where a ratio is not positive.
     """
     values = np.sort(np.asarray(ratios, dtype=np.float64))
@@ -372,37 +330,3 @@ def anchored(ratios: npt.ArrayLike, machine_spread: float, matrix_spread: float,
     between, within = machine_spread**2, (doubt * matrix_spread) ** 2 / len(values)
     weight = between / (between + within) if between else 0.0
     return Scale(best**weight, float(np.sqrt(between * (1 - weight))))
-
-
-def widenings(
-    ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float
-) -> dict[int, float]:
-    """By number of anchors, the factor on a matrix's scatter with which they helped devices left out the most.
-
-    Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
-    over devices of the mean relative error with anchors over that without decides.
-
-    `ratios`: of each device, measured over predicted by the others, shape (products,).
-    """
-    result = {}
-    for count in COUNTS:
-        judged = [one for one in ratios if len(one) > count]
-        if not judged:
-            continue
-        gains = [
-            np.mean([_gain(one, count, machine_spread, matrix_spread, doubt) for one in judged]) for doubt in WIDENINGS
-        ]
-        result[count] = WIDENINGS[int(np.argmin(gains))]
-    return result
-
-
-def _gain(
-    ratio: npt.NDArray[np.float64], count: int, machine_spread: float, matrix_spread: float, doubt: float
-) -> float:
-    """Log of the mean relative error on the other products with so many anchors drawn, over that without any."""
-    random, errors = np.random.default_rng(0), []
-    for _ in range(DRAWS):
-        order = random.permutation(len(ratio))
-        factor = anchored(ratio[order[:count]], machine_spread, matrix_spread, doubt).factor
-        errors.append(np.mean(np.abs(factor / ratio[order[count:]] - 1)))
-    return float(np.log(np.mean(errors) / np.mean(np.abs(1 / ratio - 1))))

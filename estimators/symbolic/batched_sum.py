@@ -84,7 +84,7 @@ class WholeTerm:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A formula that picks from a menu for every row and point (see `min_over_configs.MinOverConfigs`)."""
+    """A formula that picks from a menu for every row and point (see `formula.MinOverConfigs`)."""
 
     formula: Evaluable
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from slipstick.common.cached_parts import cached_list, cached_texts
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.estimators.symbolic.lambdified import names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 

@@ -10,8 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.runtime import CacheState

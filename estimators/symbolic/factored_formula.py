@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.estimators.symbolic.batched_sum import Maximum, PointPart, Product, Term, WholeTerm
 from slipstick.estimators.symbolic.lambdified import compiled, names_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps

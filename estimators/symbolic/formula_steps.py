@@ -115,11 +115,10 @@ class FormulaSteps:
         return CachedNames(names_of(sizes_read(self.formula.expression)))
 
     def _terms(self, numbers: Mapping[str, float]) -> SeparatedTerms:
-        from slipstick.common.expressions import symbol
-        from slipstick.common.lazy_sympy import sp
+        from slipstick.common.expressions import sp, symbol
         from slipstick.estimators.symbolic.factored_formula import separate
+        from slipstick.estimators.symbolic.formula import MinOverConfigs
         from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
-        from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
         formula = self.formula
         if isinstance(formula, MinOverConfigs):

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import shown
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread
 from slipstick.estimators.base.estimator_base import PointByPoint

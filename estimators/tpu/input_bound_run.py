@@ -9,16 +9,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.infeed import InfeedOverlap
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import Parameter, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import family_of

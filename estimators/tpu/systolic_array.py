@@ -37,8 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
@@ -49,8 +48,7 @@ from slipstick.estimators.roofline.roofline import (
     serving_rate,
     traffic_time,
 )
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

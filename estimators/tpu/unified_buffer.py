@@ -11,16 +11,14 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.interconnect.compute_and_collectives import joint_form
+from slipstick.estimators.interconnect.collectives import joint_form
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed, rated_caches
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.estimators.tpu.systolic_array import AXES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount

@@ -18,8 +18,7 @@ from functools import cache
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Estimate, Spread
 from slipstick.estimators.base.operation_model import amount_of, machine_values
@@ -33,8 +32,7 @@ from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.interconnect.collective_law import half_width, nccl, shipped
-from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedules.sequential import Sequential

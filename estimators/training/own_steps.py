@@ -10,9 +10,9 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.ratio_band import disagreement
-from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
+from slipstick.estimators.fitting.fitted_model import FloatArray, LawRows
 from slipstick.estimators.fitting.updated_model import Known, with_known
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import TrainingFit, TrainingLaw, columns_of

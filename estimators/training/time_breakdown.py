@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters
 
 Numbers: TypeAlias = Any
 """A number, or an array of one number a step."""

@@ -19,7 +19,7 @@ from slipstick.estimators.base.primary_quantity import PrimaryQuantity
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.schedule_model import check_run_number
-from slipstick.estimators.symbolic.parameters import Parameter, check_parameters, parameters
+from slipstick.estimators.symbolic.formula import Parameter, check_parameters, parameters
 from slipstick.estimators.training.layout_memory import FITS, fit_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep, filled, moved

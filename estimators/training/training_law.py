@@ -14,16 +14,18 @@ import numpy as np
 
 from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.fitted_model import LawFit, mean_of_levels, slopes_at_once
-from slipstick.estimators.fitting.group_effects_model import (
+from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
     FloatArray,
     Grouping,
+    LawFit,
     ParameterPrior,
+    mean_of_levels,
+    slopes_at_once,
 )
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
 from slipstick.hwmodels.machine import Machine
 

@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import Condition, omitted_conditions, widening
-from slipstick.estimators.fitting.group_effects_model import Columns
+from slipstick.estimators.fitting.fitted_model import Columns
 from slipstick.estimators.power.energy import MATRIX_ENERGY, pooled_power
 from slipstick.estimators.power.power_cap import (
     LAW,

@@ -17,8 +17,7 @@ from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.cpu import thread_file
 from slipstick.estimators.fitting import calibration_file
 from slipstick.estimators.gpu.transfer import devices_file
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.plausibility import violations
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.simulation import job_calibration
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.measured_files import read_known_answer

@@ -14,9 +14,8 @@ import numpy as np
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.scores import Score, mean_error, score
-from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
 from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.symbolic.formula import Formula

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,6 +78,8 @@ NAMESPACES = ("run.", "machine.", "workload.")
 STEPS = ("iteration", "iter", "step", "index")
 ENDS = ("_s", "_ms", "_us")
 """Of columns that are times."""
+GROUPS = 12
+"""Of like lengths, in which the steps of a run stand for the law of their time."""
 MEDIAN = 1.2533
 """Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
 RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
@@ -136,7 +140,7 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
 
 
 def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
-    """Times of a CSV with the numbers beside each; lengths that vary from step to step of one run are left out."""
+    """Times of a CSV with the numbers beside each; of a run whose lengths vary from step to step, by length."""
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
         return ()
     times, rows = (
@@ -160,7 +164,30 @@ def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
     varied = {
         name for name in lengths for row, _ in made if row.get(name, made[0][0].get(name)) != made[0][0].get(name)
     }
-    return tuple((FrozenDict({k: v for k, v in row.items() if k not in varied}), seconds) for row, seconds in made)
+    return _by_length(made, sorted(varied)) if varied else tuple(made)
+
+
+def _by_length(
+    rows: Sequence[tuple[FrozenDict[float], float]], lengths: Sequence[str]
+) -> tuple[tuple[FrozenDict[float], float], ...]:
+    """The steps of a run in groups of like lengths: the median time of each at its median length.
+
+    `lengths`: columns that say how long the input of a step is.
+    """
+    first, (shared, _) = lengths[0], rows[0]
+    rows = [(row, seconds) for row, seconds in rows if first in row]
+    shared = FrozenDict(
+        {name: value for name, value in shared.items() if all(row.get(name) == value for row, _ in rows)}
+    )
+    groups = np.array_split(sorted(range(len(rows)), key=lambda at: rows[at][0][first]), min(GROUPS, len(rows)))
+    word = "seq_len" if LENGTH_COLUMNS[first] == "length" else first
+    return tuple(
+        (
+            FrozenDict({**shared, word: median_low(rows[at][0][first] for at in group)}),
+            float(np.median([rows[at][1] for at in group])),
+        )
+        for group in groups
+    )
 
 
 def _refuse_scaling(path: str) -> None:

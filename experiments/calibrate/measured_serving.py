@@ -82,6 +82,17 @@ def _prompt(runs: Sequence[LocalRun], beside: LocalRun) -> LocalRun | None:
     return min(same, key=lambda run: abs(run.prompt - PROMPT_BATCH), default=None)
 
 
+def _beside(runs: Sequence[LocalRun], *read: LocalRun | None) -> str:
+    """The tests of a file that no number is taken from: how many, of which models, types and backends."""
+    rest = [run for run in runs if run not in read]
+    if not rest:
+        return ""
+    first = read[0] or rest[0]
+    kinds = {(run.model, run.stored, run.backends) for run in rest} - {(first.model, first.stored, first.backends)}
+    of = f" ({', '.join(sorted(' '.join(filter(None, each)) for each in kinds))})" if kinds else ""
+    return f"{len(rest)} further test{'s' if len(rest) > 1 else ''}{of}"
+
+
 def _backend(run: LocalRun) -> str:
     """The backend that ran, as the fit calls it: the first of those named that computes; "" where none is named."""
     named = [one.strip().lower() for one in run.backends.split(",")]
@@ -114,7 +125,8 @@ class AnchorRun(MeasuredRate):
         model = language_model(name)
         read = _prompt(runs, run)
         prompt = (read.prompt, read.rate) if read else None
-        return cls(model, in_gguf(stored_as(model, run.stored or DEFAULT_TYPE)), run.rate, prompt, _backend(run))
+        stored, rest = in_gguf(stored_as(model, run.stored or DEFAULT_TYPE)), _beside(runs, run, read)
+        return cls(model, stored, run.rate, prompt, _backend(run), rest)
 
     @classmethod
     def parse(cls, text: str) -> AnchorRun:

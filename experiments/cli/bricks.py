@@ -9,6 +9,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, Input, option
+from slipstick.experiments.report.output import emit
 
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
 Models = Annotated[list[TrustedName], typer.Argument(parser=TrustedName, help=MODEL)]
@@ -36,7 +37,6 @@ def merge(
 ) -> None:
     """Put the results of several machines into one store; what it knows already stays as it is."""
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
-    from slipstick.experiments.report.output import emit
 
     others = [BrickStore.existing(path) for path in stores]
     kept = BrickStore(into)
@@ -59,7 +59,6 @@ def split(
 ) -> None:
     """How many bricks, and how many of them are unique, in each model and in all."""
     from slipstick.experiments.methods.bricks.brick_study import layers_of
-    from slipstick.experiments.report.output import emit
     from slipstick.workloads.transforms.bricks import find_bricks, unique_bricks
 
     rows, everything = [], []
@@ -106,7 +105,6 @@ def similarity(
 ) -> None:
     """Jaccard similarity of the sets of layers of every pair of models."""
     from slipstick.experiments.methods.bricks.brick_study import layers_of
-    from slipstick.experiments.report.output import emit
     from slipstick.workloads.transforms.bricks import jaccard_similarity
 
     grid = jaccard_similarity([layers_of(name, input or (), batch)[0] for name in models])
@@ -137,7 +135,6 @@ def compose(
     from slipstick.experiments.methods.bricks.brick_composition import schedule_named
     from slipstick.experiments.methods.bricks.brick_study import STORE
     from slipstick.experiments.methods.bricks.brick_study import bricks as latencies
-    from slipstick.experiments.report.output import emit
 
     chosen = (
         None
@@ -162,7 +159,6 @@ def advise(
     from slipstick.experiments.methods.bricks.brick_study import STORE
     from slipstick.experiments.methods.bricks.brick_study import bricks as latencies
     from slipstick.experiments.question.settings import number_of
-    from slipstick.experiments.report.output import emit
 
     longest = number_of("--limit", limit, "s") if limit is not None else None
     rows = latencies(models, store or [STORE], granularity=granularity, input=input or (), batch=batch)
@@ -179,7 +175,6 @@ def score(
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
     from slipstick.experiments.methods.bricks.brick_composition import leave_one_model_out, summary
     from slipstick.experiments.methods.bricks.brick_study import STORE
-    from slipstick.experiments.report.output import emit
 
     rows: list[dict[str, Any]] = []
     notes = []

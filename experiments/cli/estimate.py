@@ -99,7 +99,6 @@ def register(app: typer.Typer) -> None:
         if on is None:
             raise InputError("give --on MACHINE, or several, A,B,C (slipstick machines list)")
         from slipstick.workloads.catalog import workload as by_name
-        from slipstick.workloads.transforms.attention import in_one_kernel
 
         machines = [name.strip() for name in on.split(",") if name.strip()]
         workload, train = of_work(workload, work, train)
@@ -107,8 +106,6 @@ def register(app: typer.Typer) -> None:
             workload
         )
         settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
-        if attention is not None:
-            wanted = in_one_kernel(wanted, attention)
         if (calibration or measured) and len(machines) > 1:
             raise InputError("--calibration and --measured are for one machine at a time")
         products = bool(calibration and calibration.endswith(".spmv.json"))
@@ -131,9 +128,10 @@ def register(app: typer.Typer) -> None:
             fitted = read_calibration(None, measured, machines[0])
         for name in machines:
             try:
-                questions.append(
-                    question(wanted, name, estimator, settings, dtype, calibration=fitted, quantity=quantity)
+                query = question(
+                    wanted, name, estimator, settings, dtype, calibration=fitted, quantity=quantity, attention=attention
                 )
+                questions.append(query)
             except InputError as error:
                 if len(machines) == 1:
                     raise

@@ -95,7 +95,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import prices
         from slipstick.experiments.question.unused_inputs import examined
-        from slipstick.experiments.question.user_code import of_work, own_or_none, with_attention
+        from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report import summary
         from slipstick.experiments.report.output import emit, emit_line
         from slipstick.experiments.report.progress import progress_bar
@@ -123,16 +123,16 @@ def register(app: typer.Typer) -> None:
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
-        program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())])
-        subject = with_attention(program or workload, attention)
-        settings = named_settings(subject, set, number)
+        named = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
+        settings = named_settings(named, set, number)
         fitted = None
         if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
             fitted = read_calibration(calibration, measured, on, [estimator] if estimator else [])
-        query = question(subject, on, estimator, settings, dtype, calibration=fitted, quantity=quantity)
-        query = why.of_time(query, quantity)
+        common: dict[str, Any] = {"calibration": fitted, "quantity": quantity, "attention": attention}
+        query = why.of_time(question(named, on, estimator, settings, dtype, **common), quantity)
+        subject = query.original.workload if query.original else named
         ratio = why.target_ratio(target, query.answer().time)
         answer, dials = examined(query), Evaluator.of(query, tuple(vary or ()))
 
@@ -168,9 +168,9 @@ def register(app: typer.Typer) -> None:
         if against:
             tables["ranking"] = why.ranking(_each(subject, [on, *against], estimator, settings, dtype))
         if report:
-            from slipstick.experiments.report.explain_page import write
+            from slipstick.experiments.report.whatif_page import write_explanation
 
-            page = write(query, answer, tables, ratio, report)
+            page = write_explanation(query, answer, tables, ratio, report)
         remarks = why.notes(query, dials, [*(vary or []), *(prices(cost) if cost else [])])
         if format == "json":
             whole = [{**_head(query, answer), "notes": remarks, **tables}]
@@ -180,7 +180,7 @@ def register(app: typer.Typer) -> None:
         if format == "csv":
             emit(tables["elasticities"], format)
             return
-        titles = _titles(ratio)
+        titles = _titles(ratio, answer.time)
         notes = [*summary.heads(query, answer), *([] if few else remarks)]
         if solved:
             least = f"none can cost less than {solved.at_least:.4g}"
@@ -211,8 +211,9 @@ JOB = ("on", "set", "estimator", "calibration", "rows", "dtype", "number", "allo
 """What the explanations of a trace and of a job read; other options are refused."""
 
 
-def _titles(target: float) -> dict[str, str]:
-    """What stands above each table; `target`: ratio to today's time."""
+def _titles(target: float, today: float) -> dict[str, str]:
+    """What stands above each table; `target`: ratio to today's time, which is `today` seconds."""
+    from slipstick.common.formatting import format_quantity
     from slipstick.experiments.explain import explanation as why
 
     return {
@@ -221,8 +222,8 @@ def _titles(target: float) -> dict[str, str]:
         "elasticities": why.ELASTICITY,
         "crossovers": "where an operation changes what bounds it, nearest first",
         "tornado": "time over today's, each quantity halved and doubled",
-        "changes": f"what alone brings the time to {target:g} of today's, smallest change first (blank: none does "
-        f"within a factor of {why.FARTHEST:g})",
+        "changes": f"what alone brings the time to {target:.3g} of today's, {format_quantity(target * today, 's')}, "
+        f"smallest change first (blank: none does within a factor of {why.FARTHEST:g})",
         "together": "the cheapest change of these together, at the prices given",
         "ranking": "share of draws in which one is faster than the other",
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstick.experiments.cli.vocabulary import Clock, Format, Report, option
+from slipstick.experiments.report.output import emit, emit_line
 
 if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine
@@ -21,7 +22,6 @@ def register(app: typer.Typer) -> None:
     @machines.command("list")
     def list_machines(format: Format = "table") -> None:
         """Names and main figures of the shipped machines."""
-        from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.catalog import outlines
 
         rows = [
@@ -59,7 +59,6 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Which answers read each number of a machine, what its geometry makes of its rates, and what is odd."""
         from slipstick.experiments.question.unused_inputs import readers_of_fields
-        from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.catalog import machine, machine_names
         from slipstick.hwmodels.machine_file import implausible, odd_in_catalogue, stated_and_followed
         from slipstick.hwmodels.machine_kind import machine_kind
@@ -98,7 +97,6 @@ def register(app: typer.Typer) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
         from slipstick.experiments.question.cautions import machine_remarks
         from slipstick.experiments.report.machine_comparison import shared
-        from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.catalog import machine
 
         machines = [machine(name) for name in names]
@@ -117,7 +115,6 @@ def register(app: typer.Typer) -> None:
         """Every field that a machine file may have: what is wanted, in which unit, and what it means."""
         from dataclasses import asdict
 
-        from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.machine_fields import machine_fields
 
         emit([asdict(field) for field in machine_fields()], format)
@@ -211,7 +208,6 @@ def _answer(machine: Any, save: Path | None, form: str) -> None:
 
 def _emit_fields(machine: Any, form: str, notes: list[str]) -> None:
     """The numbers of a machine; for people their sources stand below, each once."""
-    from slipstick.experiments.report.output import emit, emit_line
     from slipstick.hwmodels.machine import describe
 
     fields = describe(machine)

@@ -11,6 +11,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli import measure_anchors, measure_threads
 from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option
+from slipstick.experiments.report.output import emit
 
 USUAL = TrustedName("usual")
 
@@ -43,7 +44,6 @@ def host(
     from slipstick.experiments.measure.host.host_rates import measure_host
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.question.settings import number_of
-    from slipstick.experiments.report.output import emit
     from slipstick.hwmodels.machine_file import save_machine
 
     measured = measure_host(
@@ -91,7 +91,6 @@ def decoders(
     """Seconds of one core to make a training example: run.host_seconds and run.example_bytes of estimate."""
     from slipstick.common.readers import unknown_name
     from slipstick.experiments.measure.host.decoders import own_decoder, timed, usual
-    from slipstick.experiments.report.output import emit
 
     if ":" not in decoder and decoder != "usual":
         raise unknown_name("decoder", decoder, ["usual", "MODULE:FUNCTION"])
@@ -111,7 +110,6 @@ def pipeline(
     from collections import Counter
 
     from slipstick.experiments.methods.tuning.recorded_runs import RunSettings, record
-    from slipstick.experiments.report.output import emit
     from slipstick.workloads.runs.step_profiles import save_steps, without_stolen_time
 
     report = record(RunSettings(workers=workers, scale=scale))
@@ -152,7 +150,6 @@ def bricks(
     from slipstick.experiments.measure.bricks.brick_runs import host, measure_models
     from slipstick.experiments.measure.bricks.brick_store import BrickStore
     from slipstick.experiments.measure.clocks.torch_device import torch_device
-    from slipstick.experiments.report.output import emit
     from slipstick.hwmodels.catalog import machine as machine_by_name
 
     place = torch_device(device, mode)
@@ -205,7 +202,6 @@ def spmv(
 
     if kernel in (*KERNELS, "all"):
         from slipstick.experiments.methods.spmv.spmv_answers import measured_rows
-        from slipstick.experiments.report.output import emit
 
         emit(measured_rows(matrices, kernel, caches, threads, on), format, notes=["least of interleaved rounds"])
         return
@@ -214,7 +210,6 @@ def spmv(
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.measure.spmv.block_times import Reference, SpmvProtocol, measure_blocks
     from slipstick.experiments.measure.spmv.labels import save_times
-    from slipstick.experiments.report.output import emit
     from slipstick.workloads.kernels.sparse_files import read_matrix
 
     reference, topology = Reference(), detect()
@@ -256,7 +251,6 @@ def training(
 ) -> None:
     """Training steps of a small real network by length, under changes that stand for hardware (needs torch)."""
     from slipstick.experiments.measure.training.epochs import measure_epoch, summary, wanted_lengths
-    from slipstick.experiments.report.output import emit
 
     def progress(done: int, planned: int) -> None:
         if done % 16 == 0 or done == planned:
@@ -275,7 +269,6 @@ def steps(
     """Eager training steps of small networks here, and every operation of them alone (needs torch)."""
     from slipstick.experiments.measure.training.step_files import read_steps
     from slipstick.experiments.measure.training.steps import measure_steps
-    from slipstick.experiments.report.output import emit
 
     measure_steps(out, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
     rows = [

@@ -10,6 +10,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option
+from slipstick.experiments.report.output import emit
 
 if TYPE_CHECKING:
     from slipstick.experiments.measure.threads.scaling_runs import ScalingTime
@@ -41,7 +42,6 @@ def contention(
     from slipstick.experiments.measure.host.host_topology import detect
     from slipstick.experiments.measure.threads.network_threads import measure_network, thread_counts
     from slipstick.experiments.question.settings import number_of
-    from slipstick.experiments.report.output import emit
     from slipstick.hwmodels.catalog import machine as machine_named
 
     counts = thread_counts(threads)
@@ -87,7 +87,6 @@ def scaling(
     """Times of your own program by threads and sizes; your program is run."""
     from slipstick.experiments.measure.threads.network_threads import thread_counts
     from slipstick.experiments.measure.threads.scaling_runs import measure_scaling, sizes_of, write_csv
-    from slipstick.experiments.report.output import emit
 
     runs = measure_scaling(program, thread_counts(threads), sizes_of(size or []), repeats, timeout, _say)
     write_csv(runs, out)

@@ -65,9 +65,10 @@ def require_once(command: Any, words: Sequence[str]) -> None:
 
 
 def require_apart(words: Sequence[str]) -> None:
-    """Refuse a file that two options write, and to write over one that another word names, whole or within, to read.
+    """Refuse an empty value, a file that two options write, and to write over one that another word names to read.
 
-    A page goes over nothing but a page: files that are read may name others, as a machine the one that it extends.
+    A report is a page, and goes over nothing but a page: files that are read may name others, as a machine the one
+    that it extends.
 
     Raises
     ------
@@ -78,8 +79,13 @@ def require_apart(words: Sequence[str]) -> None:
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         at = place if equals else place + 1
-        if name in WRITTEN and at < len(words):
-            written.append((name, value if equals else words[at], at))
+        if not name.startswith("--") or at >= len(words):
+            continue
+        value = value if equals else words[at]
+        if not value:
+            raise InputError(f"{name}: its value is empty")
+        if name in WRITTEN:
+            written.append((name, value, at))
     first: dict[str, str] = {}
     for name, value, _ in written:
         other = first.setdefault(os.path.realpath(value), name)
@@ -89,8 +95,8 @@ def require_apart(words: Sequence[str]) -> None:
         others = [part for one in (*words[:at], *words[at + 1 :]) for part in (one, *_WITHIN.split(one))]
         if _is_file(value) and any(_is_file(other) and Path(other).samefile(value) for other in others):
             raise InputError(f"{name} {value}: is read by the same command; write to another file")
-        if name == "--report" and _is_file(value) and Path(value).suffix.lower() not in PAGES:
-            raise InputError(f"{name} {value}: is there and is no page; want FILE.html, or a name that is free")
+        if name == "--report" and Path(value).suffix.lower() not in PAGES and (Path(value).suffix or _is_file(value)):
+            raise InputError(f"{name} {value}: a report is a page; want FILE.html")
 
 
 _WITHIN = re.compile("[,:=@]")

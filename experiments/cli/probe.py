@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from slipstick.experiments.cli.vocabulary import Format, option
+from slipstick.experiments.report.output import emit
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.estimators.fitting.calibration_file import save
         from slipstick.experiments.calibrate.probing.probe import ESTIMATOR, TOGETHER
         from slipstick.experiments.calibrate.probing.probe import probe as probed
-        from slipstick.experiments.report.output import emit
         from slipstick.hwmodels.machine_file import save_machine
 
         _require_place(out, name)
@@ -103,7 +103,6 @@ def _device(device: str, on: str | None, seconds: float, out: Path, name: str, f
     from slipstick.experiments.calibrate.probing.device_probe import machine_called, probe_device
     from slipstick.experiments.measure.clocks.anchor_times import stopwatch, torch_call
     from slipstick.experiments.question.registry import CALIBRATIONS
-    from slipstick.experiments.report.output import emit
     from slipstick.hwmodels.catalog import machine
 
     watch, called = stopwatch(device)

@@ -102,11 +102,11 @@ def register(app: typer.Typer) -> None:
 
         changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
         if engine is None:
-            engine = local_engine(model, on, dtype, changes, crowd=crowd)
+            engine = local_engine(model, on, dtype, changes, measured, crowd=crowd)
         if engine is not None and is_llama_cpp(engine):
             why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
             _refuse(context, lambda name: unread_by_one_user(name, context.params[name]), why)
-            alone = local(model, machine(on).using(changes), dtype, input_tokens, output_tokens, measured)
+            alone = local(model, machine(on), dtype, input_tokens, output_tokens, measured, changes)
             show(alone, format)
             return
         if vary:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from slipstick.experiments.cli.vocabulary import Format, Report, option
+from slipstick.experiments.report.output import emit
 
 SHOWN_COSTS = ("thread_start_s", "call_s", "nonzero_s", "row_s", "irregular_row_s", "gather_beyond_L2_s")
 
@@ -56,7 +57,6 @@ def predict(
     """
     from slipstick.common.answer import PlainAnswer
     from slipstick.experiments.methods.spmv.spmv_answers import KernelOptions, answers
-    from slipstick.experiments.report.output import emit
     from slipstick.experiments.report.product_summary import first_lines, last_lines, shown_rows
 
     options = KernelOptions.of(kernel, caches, threads, clock)
@@ -91,7 +91,6 @@ def calibrate(
     from slipstick.estimators.sparse.kernel_costs import STATES, check_state
     from slipstick.experiments.methods.spmv.kernel_fits import calibrate as measure
     from slipstick.experiments.methods.spmv.kernel_fits import rows_of
-    from slipstick.experiments.report.output import emit
 
     states = STATES if caches == "both" else (check_state(caches),)
     host, target = measure(
@@ -120,8 +119,7 @@ def train(
     format: Format = "table",
 ) -> None:
     """Fit the costs of reuse to labelled blocks; matrices of files are read again from where they were measured."""
-    from slipstick.experiments.methods.spmv.block_fits import train_and_save
-    from slipstick.experiments.report.output import emit
+    from slipstick.experiments.methods.spmv.kernel_fits import train_and_save
 
     fitted, row = train_and_save(save, measured, cache_state, largest)
     costs = {f"{name}_ns": cost * 1e9 for name, cost in fitted.cost.items()}
@@ -141,7 +139,6 @@ def validate(
     family of generators left out in turn (a minute a family and label; what --folder holds is not done again).
     """
     from slipstick.experiments.methods.spmv.families_left_out import own_labels_left_out
-    from slipstick.experiments.report.output import emit
 
     rows, source = own_labels_left_out(cache_state, folder, epochs)
     emit(rows, format, notes=[f"own labels: {source}", "sampled blocks of each matrix; errors are shares"])

@@ -10,6 +10,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, Objective, Trusted, option
+from slipstick.experiments.report.output import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,6 @@ def register(app: typer.Typer) -> None:
     @study.command("list")
     def list_presets(format: Format = "table") -> None:
         """The studies that ship."""
-        from slipstick.experiments.report.output import emit
         from slipstick.experiments.studies.shipped_studies import preset_paths
         from slipstick.experiments.studies.study import load_study
 
@@ -90,7 +90,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.formatting import visible
         from slipstick.estimators.base.conditions import conditions_lines, depends_on
         from slipstick.experiments.question.objectives import FRONT, known_only
-        from slipstick.experiments.report.output import emit
         from slipstick.experiments.report.pareto_page import marked
         from slipstick.experiments.report.study_page import write
         from slipstick.experiments.studies.runner import examined_settings, plan

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.common.trusted_code import TrustedName
+from slipstick.experiments.report.output import emit
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +53,6 @@ def register(app: typer.Typer) -> None:
         """Accuracy on measurements that the models were not fitted to; exit code 1 where a goal is missed."""
         from slipstick.common.errors import InputError
         from slipstick.common.optional_packages import source_only
-        from slipstick.experiments.report.output import emit
         from slipstick.experiments.scoring import scoreboard_catalog
         from slipstick.experiments.scoring.external_data import given
         from slipstick.experiments.scoring.validation_pages import save as save_rows
@@ -107,7 +107,6 @@ def register(app: typer.Typer) -> None:
 
 def _refit(names: Sequence[str], form: str) -> int:
     """Fit anew what is named, in order, write what changed, and show how groups left out were met."""
-    from slipstick.experiments.report.output import emit
     from slipstick.experiments.scoring.refits import refitted, words
 
     wanted = words(names)
@@ -131,7 +130,6 @@ def _predictors(
 ) -> int:
     """Other people's predictors on the cases of one scoreboard, or the cases as a file."""
     from slipstick.common.errors import InputError
-    from slipstick.experiments.report.output import emit
     from slipstick.experiments.scoring.case_sets import case_set
     from slipstick.experiments.scoring.external_data import given
     from slipstick.experiments.scoring.prediction_files import write_cases

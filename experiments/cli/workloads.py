@@ -9,6 +9,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Estimator, Format, Input, Train, option
+from slipstick.experiments.report.output import emit
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,6 @@ def register(app: typer.Typer) -> None:
     @workloads.command("list")
     def list_workloads(format: Format = "table") -> None:
         """Names, sizes and open symbols of the built-in workloads."""
-        from slipstick.experiments.report.output import emit
         from slipstick.experiments.report.progress import progress_bar
         from slipstick.workloads.catalog import outline, workload_names
 
@@ -52,7 +52,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.question.question import with_sizes
         from slipstick.experiments.question.settings import assignments
         from slipstick.experiments.question.user_code import own_or_none
-        from slipstick.experiments.report.output import emit
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
         from slipstick.workloads.graph.kinds import KINDS
@@ -110,7 +109,6 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Make a workload of a model or a trace; nothing is run but your own MODULE:FUNCTION."""
-        from slipstick.experiments.report.output import emit
         from slipstick.workloads.graph.compare import summary
         from slipstick.workloads.importers.detect import import_file, import_torch_by_name
 
@@ -139,7 +137,6 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> int:
         """Operations that two workloads hold in different numbers, whatever their names; exit code 1 where any do."""
-        from slipstick.experiments.report.output import emit
         from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import differences
 

@@ -14,8 +14,8 @@ from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.cache_residency import sizes_read
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray, names_of
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.question.question import Question
 
 IDLE = "machine.power.idle"

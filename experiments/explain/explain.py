@@ -120,13 +120,14 @@ def explain(
     train: str | None = None,
     allow_code: Sequence[str] = (),
     work: str | None = None,
+    attention: str | None = None,
     **numbers: Value,
 ) -> Explanation:
     """What the time hangs on, and the smallest changes that shorten it.
 
     Parameters
     ----------
-    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, numbers
+    workload, machine, estimator, settings, dtype, calibration, quantity, input, train, allow_code, attention, numbers
         As `estimate` takes them.
     vary
         Quantities to look at ("machine.clock"); all that are read where there are none.
@@ -149,7 +150,9 @@ def explain(
     """
     subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(explain, settings, numbers, subject)
-    query = question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity)
+    query = question(
+        subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity, attention=attention
+    )
     query = explanation.of_time(query, quantity)
     ratio = explanation.target_ratio(target, query.answer().time)
     return Explanation(query, tuple(vary), ratio, dict(cost or {}))

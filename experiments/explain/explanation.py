@@ -17,9 +17,8 @@ from slipstick.estimators.base.estimate import FIXED, WAITING, Estimate
 from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import Sensitivity, crossovers, sensitivity
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.explain.evaluator import Evaluator, sides
 from slipstick.experiments.question.facts import HOST
 from slipstick.experiments.question.question import Question
@@ -277,6 +276,10 @@ def cheapest_changes(
         factor = _factor_to(dials, name, target)
         if factor and name in declared and not declared[name].holds(dials.turned(name, factor)):
             factor = None  # an efficiency above 1: no machine reaches it
+        if factor and dials.is_count(name):
+            today, exact = dials.today[name], dials.turned(name, factor)
+            count = float(np.floor(exact) if exact < today else np.ceil(exact))  # away from today's
+            factor = count / today if count >= 1 else None
         price = abs(np.log2(factor)) * (cost or {}).get(name, 1.0) if factor else None
         needed = dials.turned(name, factor) if factor else None
         row = {"quantity": name, "factor": factor, "today": dials.today[name], "needed": needed}

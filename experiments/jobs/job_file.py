@@ -19,12 +19,11 @@ from slipstick.common.records import validated
 from slipstick.common.trusted_code import TrustedName, named_here
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.simulation.input_pipeline import Pipeline
-from slipstick.estimators.simulation.job import Failures, Job
+from slipstick.estimators.simulation.job import Failures, Job, with_numbers
 from slipstick.estimators.simulation.job_calibration import JobCalibration
-from slipstick.estimators.simulation.job_parameters import with_numbers
 from slipstick.estimators.simulation.job_run import Checkpoint
 from slipstick.estimators.simulation.stage import Process, Stage
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.jobs import SHIPPED, is_job, shipped_jobs
 from slipstick.experiments.jobs.job_records import JobFile, OperationTime, StageFile
 from slipstick.experiments.question.question import question

@@ -23,9 +23,8 @@ from slipstick.estimators.simulation.calibrate_simulation import (
     Progress,
     fit_simulated,
 )
-from slipstick.estimators.simulation.job import Job
+from slipstick.estimators.simulation.job import Job, JobNumber, job_numbers, with_numbers
 from slipstick.estimators.simulation.job_calibration import JobCalibration, from_fit
-from slipstick.estimators.simulation.job_parameters import JobNumber, job_numbers, with_numbers
 from slipstick.estimators.simulation.run_quantities import (
     LATENCY,
     MOST_FIGURES,

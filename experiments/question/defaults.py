@@ -254,7 +254,7 @@ def _parallel_training(query: Asked) -> Default:
     from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
     from slipstick.estimators.interconnect.collective_law import nccl
-    from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+    from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
     from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, parallel_training
     from slipstick.hwmodels.machine_kind import machine_kind
 

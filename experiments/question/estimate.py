@@ -30,6 +30,7 @@ def estimate(
     train: str | None = None,
     allow_code: Sequence[str] = (),
     work: str | None = None,
+    attention: str | None = None,
     **numbers: Value,
 ) -> Estimate:
     """How long a workload takes on a machine: time [s], band, and what each operation is bound by.
@@ -52,6 +53,8 @@ def estimate(
         with which it trains, and that name again, since its code is run.
     work
         "train", "forward", "prefill" or "decode", where the workload is a model's name.
+    attention
+        "flash", in one kernel, or "parts", as the graph has it.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -75,4 +78,7 @@ def estimate(
     """
     subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(estimate, settings, numbers, subject)
-    return examined(question(subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity))
+    put = question(
+        subject, machine, estimator, settings, dtype, calibration=calibration, quantity=quantity, attention=attention
+    )
+    return examined(put)

@@ -95,8 +95,9 @@ def taken_of_a_card() -> tuple[float, float]:
 def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None) -> MemoryNeed | None:
     """What a workload without open sizes keeps in the main memory; None where its graph does not say.
 
-    `eager`: the same before a compiler joined operations: what autograd saves is counted there. A compiler may save
-        less.
+    `eager`: the same before a compiler joined operations: what autograd saves is counted there. What the partitioner of
+        ``torch.compile`` keeps instead is .89 to 1.11 x of it (its own min-cut, on blocks of GPT with and without
+        flash attention, of ResNet and MobileNet, and on a perceptron): no law of its own is needed.
     """
     lasting = None if "devices" in bound.metadata else resident_bytes(bound)
     main = machine.main_memory

@@ -19,7 +19,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.simulation.job_estimator import JobEstimator
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
 from slipstick.experiments.question.defaults import as_executed, default, kept_open
@@ -42,6 +42,7 @@ from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, workload_kind
 from slipstick.workloads.runs.feed import run_of
+from slipstick.workloads.transforms.attention import in_one_kernel
 from slipstick.workloads.transforms.narrow import number_type
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 class Original:
     """A question before its answer was chosen: the same may be put at other sizes, or without what it sets."""
 
-    workload: str | Workload | nx.DiGraph[Any]
+    workload: Workload
     machine: str | Machine
     settings: FrozenDict[Value]
     dtype: str | None
@@ -177,6 +178,7 @@ def question(
     where: Sequence[str] = (),
     quantity: str | None = None,
     work: str | None = None,
+    attention: str | None = None,
     **numbers: Value,
 ) -> Question:
     """A question from names or objects, changed numbers, a data type, what varies and what was fitted.
@@ -200,6 +202,8 @@ def question(
         What is wanted ("ttft"), one of `Estimate.quantities`; None for the one that the estimator names.
     work
         "train", "forward", "prefill" or "decode", where the workload is a model's name.
+    attention
+        "flash", in one kernel, or "parts", as the graph has it.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``, ``threads=240``.
 
@@ -217,6 +221,8 @@ def question(
     if work is not None:
         workload = work_named(workload, work)
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
+    if attention is not None:
+        graph = in_one_kernel(graph, attention)
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     if workload_kind(graph) == "requests":
@@ -298,8 +304,10 @@ def _resolved(
         known = chosen.run_names(graph, target)
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
-        calibration = _over_sizes(calibration, chosen, workload, base, estimator, values, wanted_type, run)
-        chosen = calibration.for_question(graph, base, run, chosen)
+        stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
+        under = {**values, "machine": stands}  # what was measured ran under this software, on the machine as it is
+        calibration = _over_sizes(calibration, chosen, workload, base, estimator, under, wanted_type, run)
+        chosen = calibration.for_question(graph, base.using(stands) if stands else base, run, chosen)
         why, reason, conditions = "", "", ()  # those are the default answer's; a calibration says its own
     if values["job"] and not isinstance(chosen, JobEstimator):
         raise InputError(f"job.{next(iter(values['job']))}: {graph.name} is no job; jobs are files of stages (.yaml)")
@@ -344,10 +352,9 @@ def _over_sizes(
     known = {name: name for name in names if name.partition(".")[0] in values}
     known |= {name: f"workload.{name}" for name in names & sizes}
     known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
-    stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
 
     def answer(row: Mapping[str, float]) -> AnsweredRow:
-        at = {space: {**each} for space, each in {**values, "machine": stands}.items()}
+        at = {space: {**each} for space, each in values.items()}
         for name, value in row.items():
             space, _, short = name.partition(".")
             for other in ("run", "workload"):
@@ -372,7 +379,7 @@ def _for_one_user(
     if workload_kind(workload) != "requests":
         return "", dtype
     from slipstick.experiments.question.one_user import for_one_user
-    from slipstick.workloads.language.requests_to import Requests
+    from slipstick.workloads.language.language_step import Requests
 
     if not isinstance(workload, Requests) or workload.given:
         return "", dtype
@@ -392,7 +399,7 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
         trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
         return trained, str(trained.metadata["training"])
     if dtype is not None and workload_kind(graph) == "requests":
-        from slipstick.workloads.language.requests_to import Requests
+        from slipstick.workloads.language.language_step import Requests
 
         requests = graph.stored_in(dtype) if isinstance(graph, Requests) else graph
         return requests, str(requests.metadata["weights"])

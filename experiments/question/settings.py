@@ -57,12 +57,16 @@ MODES = {"graphs": "graph_replay", "graph": "graph_replay"}
 def by_namespace(settings: Mapping[str, Value] | Sequence[str]) -> dict[str, dict[str, Value]]:
     """Settings by namespace (machine, workload, run, estimator) and name.
 
-    Raises InputError where a text is no NAMESPACE.NAME=VALUE, a namespace is unknown, or a name is set twice.
+    Raises InputError where a text is no NAMESPACE.NAME=VALUE, a namespace is unknown, a name is set twice, or it is
+    what a machine is called.
     """
-    if not isinstance(settings, Mapping):
-        return {space: dict(values) for space, values in assignments(settings, NAMESPACES).items()}
     spaces_of: dict[str, dict[str, Value]] = {space: {} for space in NAMESPACES}
+    if not isinstance(settings, Mapping):
+        assigned = assignments(settings, NAMESPACES)
+        settings = {f"{space}.{name}": value for space, each in assigned.items() for name, value in each.items()}
     for name, value in settings.items():
+        if name == f"{HEAD}name":
+            raise InputError(f"{name} = {value}: is no quantity but what rows are known by; extend the file instead")
         space, _, path = name.partition(".")
         if space not in spaces_of or not path:
             raise unknown_name("namespace", space, list(NAMESPACES))

@@ -11,6 +11,10 @@ from slipstick.experiments.question import estimator_builders as build
 
 GPUS = "GPUs: 20 and more of NVIDIA and AMD measured, any other by its family's mean; FP32, TF32, FP16 and BF16"
 VIEBKE = "Viebke et al., Performance Modelling of Deep Learning on Intel Many Integrated Core Architectures, 2019"
+ROOFLINE = "slipstick.estimators.roofline.roofline:Roofline"
+SCHEDULES = "slipstick.estimators.schedules"
+ON_DEVICES = "slipstick.estimators.training.graph_on_devices"
+STUDY = "slipstick.estimators.cpu.xeon_phi_study"
 PHI = ("intel-knights-corner",)
 PHI_NETWORKS = {size: f"phi-cnn-{size}" for size in ("small", "medium", "large")}
 NET = Example("mlp-inference", "a100-sxm-80gb", (("batch", 64),))
@@ -32,14 +36,14 @@ def _threads(
 ) -> ShippedEstimator:
     """A strategy of the study: banded on its machine, most where its networks run; elsewhere nothing was measured."""
     study = (
-        (Domain(networks=(network,), families=PHI), partial(build.threads_in_study, strategy, beyond, size))
+        (Domain(networks=(network,), families=PHI), partial(build.made, f"{STUDY}:calibrated", size, strategy, beyond))
         for size, network in PHI_NETWORKS.items()
     )
-    others = (Domain(families=PHI), partial(build.threads_beside_study, strategy, beyond))
-    elsewhere = (Domain(), partial(build.threads, strategy, "oversubscribed"))
+    others = (Domain(families=PHI), partial(build.made, f"{STUDY}:other_networks", strategy, beyond))
+    elsewhere = (Domain(), partial(build.made, f"{STUDY}:threaded", strategy, "oversubscribed"))
     return ShippedEstimator(
         name,
-        partial(build.threads, strategy, beyond),
+        partial(build.made, f"{STUDY}:threaded", strategy, beyond),
         purpose=purpose,
         domain="Xeon Phi 7120P with a band; other machines with cores without one, until measured",
         error=error,
@@ -65,7 +69,7 @@ DEFAULT = ShippedEstimator(
 SHIPPED: tuple[ShippedEstimator, ...] = (
     ShippedEstimator(
         "roofline",
-        build.roofline,
+        partial(build.composed, ROOFLINE, "roofline, one operation after the other"),
         purpose="the data sheet's bound: no kernel is faster",
         domain="any machine",
         error="median 34 % of whole models, 90th percentile 63 %: too fast",
@@ -75,7 +79,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "roofline-critical-path",
-        build.roofline_critical_path,
+        partial(build.composed, ROOFLINE, "roofline, critical path", f"{SCHEDULES}.critical_path:CriticalPath"),
         purpose="the same where operations run side by side",
         domain="any machine",
         board="dlbricks",
@@ -83,7 +87,9 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "roofline-dispatch",
-        build.roofline_dispatch,
+        partial(
+            build.composed, ROOFLINE, "roofline, asynchronous dispatch", f"{SCHEDULES}.dispatch:AsynchronousDispatch"
+        ),
         purpose="the same, issued by a host onto streams",
         domain="GPUs",
         board="dispatch",
@@ -91,7 +97,12 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "contended-dispatch",
-        build.contended_dispatch,
+        partial(
+            build.composed,
+            ROOFLINE,
+            "roofline, streams that share the memory's bandwidth, simulated",
+            "slipstick.estimators.simulation.contended_dispatch:ContendedDispatch",
+        ),
         purpose="streams that share the memory's bandwidth, simulated",
         domain="GPUs",
         board="dispatch",
@@ -99,7 +110,11 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "tiled-roofline",
-        build.tiled_roofline,
+        partial(
+            build.composed,
+            "slipstick.estimators.gpu.kernels.tiled_roofline:TiledRoofline",
+            "tiled roofline, one operation after the other",
+        ),
         purpose="kernels as tiles, unfitted",
         domain="GPUs of many cores; no few-core accelerators",
         board="operations",
@@ -107,7 +122,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "collectives",
-        build.collectives,
+        partial(build.made, f"{ON_DEVICES}:collective_times"),
         purpose="collectives by themselves, by NCCL's algorithms and protocols",
         domain="NVLink, NVSwitch, PCIe, InfiniBand",
         error="median 4 to 12 % above 64 KB on machines left out, 4 to 49 % where no link was measured",
@@ -119,7 +134,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "parallel-training",
-        build.parallel_training,
+        partial(build.made, f"{ON_DEVICES}:parallel_training"),
         purpose="a transformer under tensor, pipeline, data and sequence parallelism",
         domain="A100; other GPUs with their own kernels by default",
         error="mean 4 %, largest 5 % of eight published iterations",
@@ -137,7 +152,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "data-parallel-dispatch",
-        build.data_parallel_dispatch,
+        partial(build.made, f"{ON_DEVICES}:data_parallel_training"),
         purpose="replicas whose gradients are summed beside the backward pass",
         domain=GPUS,
         board="defaults",
@@ -153,7 +168,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "training",
-        build.trained_model,
+        partial(build.made, "slipstick.estimators.training.training_estimator:TrainingEstimator"),
         purpose="a training step of a language model: time, tokens/s, MFU, memory, power, cost under a layout",
         domain="GPUs under five trainers (machine.runtime.library=fsdp), dense models and experts",
         error="median 4 to 13 % of published steps, machines, models and systems left out",
@@ -172,7 +187,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "serving",
-        build.served_requests,
+        partial(build.made, "slipstick.estimators.serving.request_estimator:RequestEstimator"),
         purpose="requests to a language model: tokens/s, times to first and further tokens, power, memory, cost",
         domain="GPUs and other accelerators under vLLM, SGLang or TensorRT-LLM (machine.runtime.library)",
         error="median 8 to 13 % of the time of a further token, 29 % of that to the first, models left out",
@@ -197,7 +212,11 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "layer-conditions",
-        build.layer_conditions,
+        partial(
+            build.composed,
+            "slipstick.estimators.cpu.layer_conditions:LayerConditions",
+            "layer conditions and ECM model, one loop after the other",
+        ),
         purpose="streams and stencils (jacobi-2d-5pt, stream-triad, ...): layer conditions and the ECM model",
         domain="CPUs with bytes_per_cycle for each cache, as the catalogue and kerncraft files have them",
         error="median 34 % of streams on CPUs left out, by their data sheets: too fast",
@@ -215,7 +234,11 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "cpu",
-        build.cpu,
+        partial(
+            build.composed,
+            "slipstick.estimators.cpu.cpu_roofline:CpuRoofline",
+            "roofline of a multi-core CPU, one operation after the other",
+        ),
         purpose="multi-core CPUs by cache level, unfitted",
         domain="CPUs with a host or kerncraft file",
         board="cpu-layers",
@@ -232,7 +255,11 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "systolic",
-        build.systolic,
+        partial(
+            build.composed,
+            "slipstick.estimators.tpu.systolic_array:SystolicArray",
+            "systolic array with double-buffered operands, in sequence",
+        ),
         purpose="products on a systolic array, cycles in closed form",
         domain="engines with rows and columns",
         error="0 % of the cycles of SCALE-Sim, a simulator; of a machine none known",
@@ -255,7 +282,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "spmv",
-        build.spmv,
+        partial(build.made, "slipstick.estimators.sparse.sparse_products:spmv_estimator"),
         purpose="sparse matrix times vector",
         domain="CPUs, matrices in CSR",
         error="mean 9 % of matrices left out",
@@ -268,7 +295,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "spmv-devices",
-        build.spmv_devices,
+        partial(build.made, "slipstick.estimators.sparse.sparse_products:spmv_devices_estimator"),
         purpose="the same on GPUs and other machines",
         domain="GPUs and CPUs",
         error="mean 17 to 36 % of matrices on a device left out",
@@ -279,7 +306,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "torch-program",
-        build.torch_program,
+        partial(build.made, "slipstick.estimators.gpu.programs.torch_program:torch_program"),
         purpose="forward passes of PyTorch programs, eager or compiled",
         domain="GPUs, float32 as PyTorch computes it",
         error="median 12 % of programs left out, 17 % on a device left out",
@@ -289,7 +316,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "measure",
-        build.measure,
+        partial(build.made, "slipstick.experiments.measure.clocks.measured_estimator:Clocked"),
         purpose="runs the kernels on this host",
         domain="this host",
         example=Example("vector-sum", "cloud-cascade-lake-host"),
@@ -308,7 +335,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     _threads("threads-timed", "b", "oversubscribed", "the same from the times of one thread", ""),
     ShippedEstimator(
         "threads-nodes",
-        build.threads_nodes,
+        partial(build.made, f"{STUDY}:several_nodes"),
         purpose="threads on several nodes that sum their weights over links",
         domain="machines with cores and a link",
         source=f"{VIEBKE}, Section VII",
@@ -325,7 +352,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "phi-simulated",
-        partial(build.phi_simulated, "simulated"),
+        partial(build.made, f"{STUDY}:estimator", "simulated"),
         purpose="strategy (a) as a simulation, contention as measured",
         domain="Xeon Phi 7120P",
         source=f"{VIEBKE}, Figure 4 and Table IV",
@@ -333,7 +360,7 @@ SHIPPED: tuple[ShippedEstimator, ...] = (
     ),
     ShippedEstimator(
         "phi-queue",
-        partial(build.phi_simulated, "queue"),
+        partial(build.made, f"{STUDY}:estimator", "queue"),
         purpose="the same, contention as a queue at the memory",
         domain="Xeon Phi 7120P",
         error="|log| 0.1 to 1.7 at worst of Table IV's measured contention",

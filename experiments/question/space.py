@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import parse_expression
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 

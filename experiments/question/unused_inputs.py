@@ -26,7 +26,7 @@ from slipstick.experiments.question.settings import Value
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.hwmodels.runtime import CacheState, Runtime
-from slipstick.workloads.graph.workload_kind import workload_kind
+from slipstick.workloads.graph.workload_kind import WHOLE, workload_kind
 
 NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
@@ -41,8 +41,6 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16", "float8"),
 }
 """Other values of what is no number."""
-WHOLE_LAWS = ("requests", "training")
-"""Kinds of work that a law answers whole, without its operations."""
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) *([A-Za-z%/]+)")
 SAME = 1e-9
 """Relative difference below which two numbers of answers are one."""
@@ -121,7 +119,7 @@ def examined(query: Question) -> Estimate:
 
 def _sizes_of_operations(query: Question) -> frozenset[str]:
     """Sizes that the operations hold, which no default answer over operations passes over: they need no question."""
-    if not query.by_default or workload_kind(query.workload) in WHOLE_LAWS:
+    if not query.by_default or workload_kind(query.workload) in WHOLE:
         return frozenset()
     bound = {f"workload.{name}" for name in query.sizes if name not in query.run}
     return frozenset(bound | {f"run.{name}" for name in query.run if name in query.workload.symbols})
@@ -153,8 +151,8 @@ def unused_of(
             read.append(Condition(name, str(value), "given"))
             continue
         tried = [_moves(now, numbers, rest, name, others) for others in _others(name, value, machine)]
-        if "time" in tried:  # where it moves whichever way it goes, it was set to what it is by default
-            one_way = bool({*tried} - {"time", "refused"})
+        if "time" in tried:  # where a number of no file moves whichever way it goes, it was set to its usual value
+            one_way = bool({*tried} - {"time", "refused"}) or name.startswith("machine.")
             note = BOUNDED if one_way and name not in WORDS and not _is_today(name, machine) else ""
             read.append(Condition(name, str(value), "given", note))
         elif moved:
@@ -275,7 +273,7 @@ def readers_of_fields(machine: Machine) -> tuple[dict[str, tuple[str, ...]], dic
             query = question(workload, machine, dtype=dtype)
             paths = tuple(f"machine.{name}" for name in numbers)
             function = query.estimator.compile(query.workload, query.machine, paths, query.run)
-            beside = [] if kind in WHOLE_LAWS else consumptions(query)[0]
+            beside = [] if kind in WHOLE else consumptions(query)[0]
             moved = {
                 name
                 for name, value in numbers.items()

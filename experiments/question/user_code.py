@@ -16,10 +16,8 @@ from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import work_named
-from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.arguments import Input, Inputs, as_text
-from slipstick.workloads.transforms.attention import in_one_kernel
 
 NOT_MODULES = ("pagerank", "decode", "prompt", "serve", "train")
 """Words before a colon that name no module of Python."""
@@ -133,16 +131,6 @@ def own_or_none(
     return None
 
 
-def with_attention(workload: str | Workload, attention: str | None) -> str | Workload:
-    """The workload with its attention as asked (`in_one_kernel`); as it is where nothing is.
-
-    Raises InputError as `in_one_kernel`, and where a name is unknown.
-    """
-    if attention is None:
-        return workload
-    return in_one_kernel(workload_by_name(workload) if isinstance(workload, str) else workload, attention)
-
-
 def of_work(name: TrustedName, work: str | None, train: str | None) -> tuple[TrustedName, str | None]:
     """The workload that a name and a work mean together, and the optimizer with which a program of one's own trains.
 
@@ -220,7 +208,7 @@ def own_program(
     would set.
     """
     from slipstick.workloads.importers.torch.named_program import folder_of, sized_model, with_sizes
-    from slipstick.workloads.importers.torch.program_cache import cached_program
+    from slipstick.workloads.importers.torch.program_watch import cached_program
 
     folder_of(name)
 

@@ -145,7 +145,7 @@ def explain_trace(
     from slipstick.common.errors import InputError
     from slipstick.common.formatting import shown
     from slipstick.experiments.question.settings import assignments
-    from slipstick.experiments.replay.loaded_trace import read_recorded, step_named
+    from slipstick.experiments.replay.replay import read_recorded, step_named
     from slipstick.hwmodels.catalog import machine
 
     read = read_recorded(path, machine(machine_name) if machine_name else None)

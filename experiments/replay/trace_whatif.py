@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.answer import Answer, Provenance
+from slipstick.common.answer import Answer, Event, Provenance
 from slipstick.common.columns import SHARE, Column, in_seconds
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, resource_of

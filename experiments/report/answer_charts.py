@@ -17,11 +17,10 @@ from slipstick.estimators.scaling.prediction import Prediction
 from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.experiments.explain.explain import Explanation
 from slipstick.experiments.jobs.simulate_job import Simulated
-from slipstick.experiments.report.explain_page import short_labels
 from slipstick.experiments.report.plots import Bars, Chart, Marks, Picture, PlotLine, draw_charts, svg
 from slipstick.experiments.report.print_job import distribution_chart
 from slipstick.experiments.report.serving_page import front_chart, serving_charts
-from slipstick.experiments.report.whatif_page import ratio_chart
+from slipstick.experiments.report.whatif_page import ratio_chart, short_labels
 from slipstick.experiments.serve.plan_serving import Plan
 from slipstick.experiments.studies.whatif import WhatIf
 

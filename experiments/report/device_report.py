@@ -9,7 +9,7 @@ from typing import Any
 
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.gpu.transfer.devices_file import save, summary
-from slipstick.estimators.gpu.transfer.plausibility import Violation
+from slipstick.estimators.gpu.transfer.operation_times import Violation
 from slipstick.experiments.calibrate.device_study import DeviceAnswer, DeviceStudy, calibrate_devices
 from slipstick.experiments.calibrate.leave_one_device_out_report import DeviceLeftOut
 from slipstick.experiments.report.output import emit

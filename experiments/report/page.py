@@ -220,7 +220,7 @@ def machine_rows(machine: Machine) -> list[dict[str, str]]:
 
 def parameter_rows(estimator: Any) -> list[dict[str, Any]]:
     """Every parameter of an estimator: value, unit, whether it was fitted, what it means."""
-    from slipstick.estimators.symbolic.parameters import parameters
+    from slipstick.estimators.symbolic.formula import parameters
 
     fitted: dict[str, float | None] = {}
     inner, calibration = estimator.model, estimator.uncertainty

@@ -124,7 +124,7 @@ def _print_one(question: Question, answer: Estimate, known: Facts, parts: int, *
         _print_quantities(question, answer, parts, verbose=verbose)
         return
     dollars, unknown = _dollars(question, answer)
-    notes = [*summary.heads(question, answer), *summary.summary(answer, known, question)]
+    notes = [*summary.heads(question, answer, known.memory), *summary.summary(answer, known, question)]
     if dollars is not None:
         notes.append(summary.dollars_line(dollars, known.throughput, price_text(question.machine)))
     notes += summary.metric_lines(answer)

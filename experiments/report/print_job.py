@@ -19,9 +19,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.conditions import NotUsed
 from slipstick.estimators.schedules.max_plus import Floats
-from slipstick.estimators.simulation.job import Job
+from slipstick.estimators.simulation.job import Job, job_numbers
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
-from slipstick.estimators.simulation.job_parameters import job_numbers
 from slipstick.estimators.simulation.run_quantities import TIME, series
 from slipstick.experiments.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.jobs.job_fit import FittedJob, fit_job

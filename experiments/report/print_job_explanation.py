@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstick.common.formatting import shown
-from slipstick.experiments.jobs.job_reasons import job_reasons
+from slipstick.experiments.jobs.simulate_job import job_reasons
 from slipstick.experiments.report.output import emit
 from slipstick.experiments.report.print_job import JobRequest
 from slipstick.experiments.report.progress import progress_bar

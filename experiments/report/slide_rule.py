@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import common_scale
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import read_text
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
@@ -38,11 +38,10 @@ from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, Parameter
 from slipstick.estimators.symbolic.lambdified import names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.tape import OPERATIONS
-from slipstick.estimators.symbolic.parameters import Parameter
 from slipstick.experiments.explain.evaluator import Evaluator, numbers_of, value_of
 from slipstick.experiments.explain.explanation import OF_ESTIMATOR
 from slipstick.experiments.question.facts import HOST, facts

@@ -16,7 +16,7 @@ from slipstick.estimators.power.serving_power_law import power_fit
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.experiments.question.cautions import caution_lines
 from slipstick.experiments.question.facts import Facts, Throughput
-from slipstick.experiments.question.memory_need import MemoryNeed
+from slipstick.experiments.question.memory_need import NOT, MemoryNeed
 from slipstick.experiments.question.question import Question
 from slipstick.workloads.graph.kinds import BYTE, FLOP
 
@@ -34,20 +34,25 @@ A_DEVICE = " a device: "
 """Stands in what a layout of many devices says of their memory."""
 
 
-def headline(question: Question, answer: Estimate) -> str:
-    """The quantity that is wanted, with its band: the time, unless the estimator or the question names another."""
+def headline(question: Question, answer: Estimate, memory: MemoryNeed | None = None) -> str:
+    """The quantity that is wanted, with its band: the time, unless the estimator or the question names another.
+
+    `memory`: what it needs, where that is known beside the answer; what does not fit is told instead of how sure.
+    """
     uncalibrated = ": this estimator is not calibrated" if answer.interval() is None else ""
     note = "" if answer.headline.band else f"; no band{uncalibrated}"
     many = f"{answer.devices} x " if answer.devices > 1 else ""
     named = "" if answer.headline.name == "time" else f"{answer.headline.name} "
     what = f"{question.workload.name} on {many}{question.machine.name}"
-    sure = verdict_text(answer.headline.within)
+    large = memory is not None and memory.verdict == NOT
+    large = large or any(A_DEVICE in text and NOT in text for text in answer.assumptions)
+    sure = ", but it does not fit in memory" if large else verdict_text(answer.headline.within)
     return f"{what}: {named}{answer.headline.text()}{sure}; {answer.provenance}{note}"
 
 
-def heads(question: Question, answer: Estimate) -> list[str]:
-    """The first lines of every answer: the quantity with its band, and what it is for."""
-    return [headline(question, answer), *answer.heads[1:]]
+def heads(question: Question, answer: Estimate, memory: MemoryNeed | None = None) -> list[str]:
+    """The first lines of every answer: the quantity with its band (see `headline`), and what it is for."""
+    return [headline(question, answer, memory), *answer.heads[1:]]
 
 
 def summary(answer: Estimate, known: Facts, question: Question) -> list[str]:

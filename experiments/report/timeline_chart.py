@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from html import escape
 from itertools import islice
 
+from slipstick.common.answer import Event
 from slipstick.common.formatting import shown
-from slipstick.common.timeline import Event
 from slipstick.experiments.report.plots import COLOURS
 
 MOST_DRAWN = 5_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from sympy.printing.mathml import MathMLPresentationPrinter
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 
 
 class _MathPrinter(MathMLPresentationPrinter):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from slipstick.estimators.base.protocols import Estimator, Fitted
 from slipstick.estimators.cpu.cpu_step import cpu_step
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import Fold
+from slipstick.estimators.fitting.prediction_bands import Fold
 from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.symbolic.lambdified import FloatArray

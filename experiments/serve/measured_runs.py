@@ -68,6 +68,7 @@ def local_rows(runs: Sequence[LocalRun]) -> list[dict[str, Any]]:
             "model": run.model,
             "known_as": model_of_size(run.parameters),
             "weights": run.stored or None,
+            "backend": run.backends or None,
             "device": run.device,
             "prompt_tokens": run.prompt,
             "output_tokens": run.generated,

@@ -186,14 +186,14 @@ def serve(
     given, changes = locals(), machine_changes(settings)
     typed = [name for name, one in signature(serve).parameters.items() if given[name] != one.default]
     crowd = concurrency is not None or rate is not None or requests is not None
-    program = engine or local_engine(model, machine, dtype, changes, crowd=crowd) or ""
+    program = engine or local_engine(model, machine, dtype, changes, measured, crowd=crowd) or ""
     if is_llama_cpp(program):
         if unread := [name for name in typed if unread_by_one_user(name, given[name])]:
             raise InputError(
                 f"{', '.join(unread)}: not used: {program} answers for one user on one device; of a server: "
                 'engine="vllm"'
             )
-        return local(model, machine_by_name(machine).using(changes), dtype, input_tokens, output_tokens, measured)
+        return local(model, machine_by_name(machine), dtype, input_tokens, output_tokens, measured, changes)
     if vary and (unread := [name for name in typed if name in UNVARIED]):
         raise InputError(f"{', '.join(unread)}: not used: vary compares servers, as whatif does")
     if not any("draft_tokens" in words for words in vary):
@@ -238,7 +238,14 @@ def serve_locally(model: str, machine: str, *, dtype: str | None = None, measure
 
 @checked
 def oracle(
-    model: str, machine: str, engine: str = "", *, devices: int = 1, dtype: str | None = None, cache_dtype: str = "auto"
+    model: str,
+    machine: str,
+    engine: str = "",
+    *,
+    devices: int = 1,
+    dtype: str | None = None,
+    cache_dtype: str = "auto",
+    measured: str | None = None,
 ) -> StepTimePredictor:
     """Seconds of a server's steps by what each works on, with an 80 % band: for simulators and schedulers to call.
 
@@ -252,11 +259,13 @@ def oracle(
         That share each product (tensor ranks).
     dtype, cache_dtype
         How weights, and keys and values, are stored; None, "auto": as the model's file says and the engine does.
+    measured
+        A CSV of steps measured on the machine, which move the answer.
 
     Raises
     ------
     InputError
-        Where a name is unknown, or the devices cannot share the model.
+        Where a name is unknown, the devices cannot share the model, or the file holds no steps.
 
     Examples
     --------
@@ -266,7 +275,9 @@ def oracle(
     >>> time.low < time.seconds < time.high
     True
     """
-    wanted = ServingOptions(model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine)
+    wanted = ServingOptions(
+        model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine, known=measured
+    )
     return wanted.deployment().oracle
 
 

@@ -20,7 +20,7 @@ from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.leave_one_out import Holdout, leave_one_group_out
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
 

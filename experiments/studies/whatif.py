@@ -148,6 +148,7 @@ def whatif(
     train: str | None = None,
     allow_code: Sequence[str] = (),
     work: str | None = None,
+    attention: str | None = None,
     **numbers: Value,
 ) -> WhatIf:
     """How much faster or slower a workload gets when named numbers vary: every combination, ratios to today first.
@@ -169,6 +170,8 @@ def whatif(
         Conditions between formulas of the names that vary ("machine.clock*machine.cores <= 2e11").
     quantity
         What is wanted of an answer with several quantities ("ttft").
+    attention
+        "flash", in one kernel, or "parts", as the graph has it.
     numbers
         Sizes and numbers of the run by their words, as options of the command line: ``batch=8``.
 
@@ -189,7 +192,9 @@ def whatif(
         settings = {name if "." in name else f"run.{name}": value for name, value in settings.items()}
     subject = own_workload(workload, machine, input, train, allow_code, work)
     settings = with_numbers(whatif, settings, numbers, subject)
-    query = question(subject, machine, estimator, settings, dtype, vary, calibration, where, quantity)
+    query = question(
+        subject, machine, estimator, settings, dtype, vary, calibration, where, quantity, attention=attention
+    )
     return answer(query, level, executor)
 
 

@@ -1,16 +1,48 @@
-"""Formulas as text: an allow-list parser over Python's syntax tree, never `eval` or `sympify`."""
+"""Formulas as text: an allow-list parser over Python's syntax tree, never `eval` or `sympify`.
+
+sympy, imported when it is first needed: numbers and formulas that are kept as steps are answered without it.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
+import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import is_symbolic, sp
+
+if TYPE_CHECKING:
+    import sympy as sp
+else:
+
+    class _Sympy:
+        """The module, as `sp`; each name is looked up once."""
+
+        def __getattr__(self, name: str) -> Any:
+            import sympy
+
+            value = getattr(sympy, name)
+            setattr(self, name, value)
+            return value
+
+    sp = _Sympy()
+
+__all__ = ["expression_text", "is_symbolic", "parse_expression", "sp", "symbol", "value_at"]
+
+
+def is_symbolic(value: object) -> TypeGuard[Any]:
+    """Whether a value is an expression of sympy; without sympy nothing is.
+
+    >>> is_symbolic(2.0), is_symbolic(sp.Symbol("batch"))
+    (False, True)
+    """
+    basic = getattr(sys.modules.get("sympy.core.basic"), "Basic", None)
+    return basic is not None and isinstance(value, basic)
+
 
 MAX_LENGTH = 20_000
 MAX_NODES = 5_000

@@ -61,7 +61,7 @@ def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYT
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
-def read_lines(path: str | os.PathLike[str], limit_bytes: int, most: int) -> list[str]:
+def read_lines(path: str | os.PathLike[str], most: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> list[str]:
     """The lines of a file of text.
 
     Raises InputError where it is none, or has more than `most`.

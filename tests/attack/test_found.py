@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.scaling.surfaces.surface_answers import extrapolate_surface
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.question.question import question
-from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.replay import read_recorded
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.workload import Workload
 from tests.attack.seeds import trace

@@ -62,7 +62,7 @@ from importlib.util import find_spec
 from pathlib import Path
 import numpy as np
 import numpy.random
-from slipstick.workloads.importers.torch.program_cache import cached_program
+from slipstick.workloads.importers.torch.program_watch import cached_program
 from slipstick.common.trusted_code import TrustedName
 from slipstick.workloads.layers.single import elementwise
 from slipstick.workloads.graph.workload import Workload

@@ -57,7 +57,7 @@ def use_phases(path: Path) -> object:
 
 
 def use_recorded(path: Path) -> object:
-    from slipstick.experiments.replay.loaded_trace import read_recorded
+    from slipstick.experiments.replay.replay import read_recorded
 
     return read_recorded(str(path))
 

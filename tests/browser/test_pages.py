@@ -20,7 +20,7 @@ from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.space import Range, Space
 from slipstick.experiments.question.user_code import own_program
-from slipstick.experiments.report import explain_page, whatif_page
+from slipstick.experiments.report import whatif_page
 from slipstick.experiments.report.answer_page import write_answers
 from slipstick.experiments.report.slide_rule import data_of
 from slipstick.experiments.studies.whatif import answer
@@ -59,7 +59,7 @@ def _slide_rule(asked: Question, path: Path) -> Path:
     tables: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("bottlenecks", "elasticities", "crossovers", "tornado", "changes")
     }
-    return explain_page.write(asked, asked.answer(), tables, 0.9, path)
+    return whatif_page.write_explanation(asked, asked.answer(), tables, 0.9, path)
 
 
 def _fits(page: Any, width: int) -> None:

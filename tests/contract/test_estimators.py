@@ -24,7 +24,7 @@ from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.parameters import Parameter
+from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.question import question

@@ -15,9 +15,9 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.distance_weight import fading
-from slipstick.estimators.gpu.transfer.linearised_rows import LinearisedRows
 from slipstick.estimators.gpu.transfer.next_measurements import candidates, next_rows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine

@@ -13,7 +13,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.fitting.calibration import Calibration, calibrate, gaussian_draws
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise

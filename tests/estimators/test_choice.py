@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.symbolic.formula import MinOverConfigs
 from slipstick.estimators.symbolic.lambdified import argmin_over_menu as blocks
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
 TILES, SPLITS = ((128.0, 64.0), (64.0, 64.0), (32.0, 16.0)), (1.0, 2.0, 4.0, 8.0)
 ROWS = [(*tile, split) for tile, split in itertools.product(TILES, SPLITS)]

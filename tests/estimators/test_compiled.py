@@ -14,7 +14,7 @@ from slipstick.estimators.cpu.instruction_counts import InstructionCount
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.critical_path import CriticalPath
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.parameters import with_parameters
+from slipstick.estimators.symbolic.formula import with_parameters
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import dense, elementwise

@@ -8,7 +8,7 @@ import sympy as sp
 
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
+from slipstick.estimators.symbolic.formula import MinOverConfigs
 
 X, Y, T, S = (symbol(name) for name in ("x", "y", "t", "s"))
 TILES, SPLITS = (1.0, 2.0, 3.0, 4.0, 7.0), (0.5, 2.0, 5.0, 9.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.tpu.input_bound_accelerator import InputBoundAccelerator, laid_out, padding
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.cli.cli import run

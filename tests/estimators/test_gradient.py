@@ -8,9 +8,8 @@ import sympy as sp
 
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 
 A, B, C = (symbol(name) for name in ("a", "b.long", "c"))
 POINTS = dict(zip(["a", "b.long", "c"], np.broadcast_arrays([0.7, 2.0, 5.1], [[1.3], [4.0]], 2.2), strict=True))

@@ -15,9 +15,9 @@ from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedules.host_constants import HOST, ISSUE
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.estimators.schedules.host_issue_law import IssueLaw
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.defaults import default
+from slipstick.experiments.scoreboards.programs.host_fit import IssueLaw
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation

@@ -21,8 +21,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape
-from slipstick.estimators.interconnect.collectives import Collectives
-from slipstick.estimators.interconnect.compute_and_collectives import ComputeAndCollectives
+from slipstick.estimators.interconnect.collectives import Collectives, ComputeAndCollectives
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.symbolic.formula import Formula

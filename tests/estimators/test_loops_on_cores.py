@@ -137,9 +137,7 @@ def test_loops_are_answered_by_default_on_cpus_that_say_enough() -> None:
     assert question("stream-triad", "v100-sxm").estimator != LOOPS
     assert question("stream-triad", "xeon-phi-7120p").estimator != LOOPS  # no stream was seen on a many-core processor
     load = ss.workload("daxpy")  # no store of it streams
-    wide, usual = (
-        LOOPS.estimate(load, ss.machine(name)).spread.total or 0 for name in ("xeon-phi-7120p", "epyc-7452")
-    )
+    wide, usual = (LOOPS.estimate(load, ss.machine(name)).spread.total or 0 for name in ("xeon-phi-7120p", "epyc-7452"))
     assert wide > 2 * usual
     bare = GOLD.using({"memory.L3.bytes_per_cycle": None, "memory.L3.bandwidth": 1e12})
     assert question("stream-triad", bare).estimator != LOOPS

@@ -7,8 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.plausibility import cache_bytes, least_times, possible, violations
+from slipstick.estimators.gpu.transfer.operation_times import (
+    OperationTimes,
+    cache_bytes,
+    least_times,
+    possible,
+    violations,
+)
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine

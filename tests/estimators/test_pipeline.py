@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slipstick.common.answer import write_timeline
 from slipstick.common.errors import InputError
-from slipstick.common.timeline import write_timeline
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.stage import Stage
 

@@ -20,12 +20,10 @@ from slipstick.estimators.sparse.spmv_devices import (
     SpmvDevices,
     amount_table,
     anchored,
-    fit_device,
     load_devices,
     shipped_devices,
-    spread_of,
-    widenings,
 )
+from slipstick.experiments.scoreboards.spmv.ginkgo import fit_device, spread_of, widenings
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import load_machine
 from slipstick.workloads.kernels.blocks import block_features

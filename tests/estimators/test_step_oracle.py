@@ -1,6 +1,7 @@
 """The time of a server's step as simulators call it: equal to what `serve` simulates with, and to its band."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +128,14 @@ def test_a_step_of_less_than_nothing_is_refused(step: tuple[float, float, float]
         oracle(*step)
     with pytest.raises(InputError, match="want numbers of at least 0"):
         oracle(*(np.array([number]) for number in step))
+
+
+def test_own_measured_steps_move_it(tmp_path: Path) -> None:
+    """Every second step of a server a third slower than the law is given: the others come nearer by more than half."""
+    plain = ss.oracle("llama-3.1-8b", "h100-sxm", "vllm 0.19.0")
+    sizes = [(users, context) for users in (1.0, 8.0, 64.0) for context in (256.0, 4096.0)]
+    lines = [f"decode:llama-3.1-8b,{n:g},{c:g},{1.3 * plain(n, c).seconds!r}" for n, c in sizes[::2]]
+    (tmp_path / "steps.csv").write_text("\n".join(["step,decodes,context,time_s", *lines]))
+    moved = ss.oracle("llama-3.1-8b", "h100-sxm", "vllm 0.19.0", measured=str(tmp_path / "steps.csv"))
+    for step in sizes[1::2]:
+        assert moved(*step).seconds / plain(*step).seconds == pytest.approx(1.3, rel=0.13)

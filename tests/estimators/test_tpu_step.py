@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slipstick.common.errors import InputError
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane
-from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload

@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.calibration_file import load_calibration
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry

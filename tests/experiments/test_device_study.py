@@ -11,9 +11,8 @@ import pytest
 
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
 from slipstick.estimators.gpu.transfer.kernel_class import PREFIX
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
+from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, RowFormula, taken
 from slipstick.experiments.calibrate.leave_one_device_out_report import noise_floor
 from slipstick.experiments.cli.cli import run
 from slipstick.hwmodels.catalog import machine

@@ -15,7 +15,7 @@ from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_inheritance import extended
 from tools.listings import fences
-from tools.machine_fields import page_with_fields
+from tools.machine_fields import page_with_fields, page_with_unread
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,6 +52,12 @@ UGLY = re.compile(
 def test_listings_show_quantities_in_decimals_with_one_prefix(page: Path) -> None:
     printed = [text for fence in fences(page.read_text()) for _, text in fence.steps if fence.language == "console"]
     assert [line for text in printed for line in text.splitlines() if UGLY.search(line)] == []
+
+
+@pytest.mark.slow
+def test_the_page_of_machine_files_names_what_no_answer_reads() -> None:
+    page = (ROOT / "docs" / "machine-files.md").read_text()
+    assert page == page_with_unread(page)
 
 
 def test_the_page_of_machine_files_has_every_field_with_its_meaning() -> None:

@@ -137,7 +137,7 @@ def test_llama_bench_moves_a_step(tmp_path: Path) -> None:
     )
     ends, before = held.interval(), plain.interval()
     assert ends and before and ends[1] / ends[0] < before[1] / before[0]
-    assert any("qwen2.5-7b q4_k_m at 142.2 tokens/s" in line for line in held.assumptions)
+    assert any("qwen2.5-7b q4_k_m" in line and " at 142.2 tokens/s" in line for line in held.assumptions)
 
 
 def test_a_plan_of_training_takes_a_log_or_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

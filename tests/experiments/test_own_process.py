@@ -13,8 +13,7 @@ import pytest
 import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.estimators.simulation.input_pipeline import Pipeline
-from slipstick.estimators.simulation.job import Job
-from slipstick.estimators.simulation.job_parameters import job_numbers, with_numbers
+from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.jobs.job_file import job_question

@@ -12,7 +12,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.probing import probe as probing
 from slipstick.experiments.calibrate.probing.probe import EXPECTED, Probe, ProbeRow, cpu_rows, probe, scale_of
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, measure

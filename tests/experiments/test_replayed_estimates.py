@@ -13,8 +13,7 @@ import slipstick as ss
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.schedules.trace_replay import median_steps, replay
 from slipstick.experiments.cli.cli import run
-from slipstick.experiments.replay.loaded_trace import read_recorded
-from slipstick.experiments.replay.replay import changes
+from slipstick.experiments.replay.replay import changes, read_recorded
 from slipstick.experiments.replay.trace_whatif import trace_whatif
 
 KERNELS = [

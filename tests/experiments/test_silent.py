@@ -24,6 +24,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "whatif serve": ("whatif", "serve:llama-3.1-8b", "--on", "h100-dgx", "--vary", "run.concurrency=1,4"),
     "explain": ("explain", "mlp-inference", "--on", "h100-sxm"),
     "serve": ("serve", "llama-3.1-8b", "--on", "h100-dgx", "--num-requests", "8", "--output-tokens", "16"),
+    "serve llama.cpp": ("serve", "llama-3.1-8b", "--on", "rtx-4090", "--engine", "llama.cpp"),
     "plan serving": ("plan", "serving", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "2"),
     "plan training": ("plan", "training", "llama-3.1-8b", "--on", "h100-dgx", "--devices", "8", "--batch", "16"),
     "extrapolate": ("extrapolate", "times.csv", "--to", "64"),
@@ -39,6 +40,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "--dtype": ("float32", "bfloat16", "float16", "fp8", "int8", "bf16", "nvfp4", "q4_k_m"),
     "--engine": ("vllm 0.2", "vllm 0.19.0", "sglang", "trtllm 1.0", "llama.cpp", "tgi"),
     "--trainer": ("megatron", "megatron 24.07", "fsdp", "deepspeed"),
+    "--attention": ("flash", "parts"),
     "--mode": ("eager", "compiled", "graphs"),
     "--cache-dtype": ("auto", "fp8", "bf16", "int4"),
     "--limit": ("tpot=30ms", "ttft=1s,tpot=20ms", "latency=9s"),
@@ -190,8 +192,12 @@ def _read(name: str, option: str, capsys: pytest.CaptureFixture[str]) -> bool:
 
 
 def _is_default(name: str, option: str, value: str) -> bool:
-    """Whether a value is what is taken where none is typed."""
-    if value == "1" and option in ("--concurrency", "--tp"):  # of one device, which is what each question has
+    """Whether a value is what is taken where none is typed: each question is of one device."""
+    if value == "1" and option in (
+        "--concurrency",
+        "--tp",
+        "--devices",
+    ):
         return True
     words = BASES[name]
     verb = " ".join(words[:2]) if words[0] == "plan" else words[0]

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from slipstick.estimators.bricks.brick_law import repaired
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.measure.bricks.bundled_bricks import FOLDER, SMALL, own_bricks
 from slipstick.experiments.methods.bricks.brick_composition import Composer, as_workload, leave_one_model_out, summary
 from slipstick.experiments.papers.dlbricks import dlbricks_rows as dlbricks
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, timings
 from slipstick.experiments.scoreboards.dlbricks import dlbricks_board as scoreboard
+from slipstick.experiments.scoreboards.dlbricks.own_bricks import FOLDER, SMALL, own_bricks
+from slipstick.experiments.scoreboards.dlbricks.timed_sequences import repaired
 from slipstick.experiments.scoring.score import Data
 
 needs_data = pytest.mark.skipif(

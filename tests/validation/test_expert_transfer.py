@@ -30,7 +30,7 @@ def test_a_known_shape_gives_its_own_value_and_others_a_mean() -> None:
 
 def test_a_machine_that_behaves_as_its_relative_is_predicted_by_it() -> None:
     """All times are the formula's times a factor of the shape: what one machine took over it holds for another."""
-    from slipstick.estimators.gpu.kernels.expert_layers import LayerParameters
+    from slipstick.experiments.scoreboards.experts.expert_layers import LayerParameters
 
     has = LayerParameters(block=64.0)
     frames = []

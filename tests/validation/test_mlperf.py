@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.experiments.scoreboards.serving.mlperf import FACTOR, SUBMISSIONS, Result
 
 CHIPS = ("h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "mi325x")

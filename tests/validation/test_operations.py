@@ -17,14 +17,12 @@ from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, f
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
 from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, pooled, priors_of, weights
-from slipstick.estimators.gpu.transfer.kernel_class import times
-from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left, repeats
+from slipstick.estimators.gpu.transfer.kernel_class import MachineFit, pooled, priors_of, times, weights
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH, SHARE
-from slipstick.estimators.gpu.transfer.transfer_bands import scatter
+from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left, repeats, scatter
 from slipstick.estimators.power.energy import PowerModel
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question import registry
 from slipstick.experiments.scoreboards.gpu import gpu_data

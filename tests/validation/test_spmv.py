@@ -13,11 +13,10 @@ import pytest
 from slipstick.estimators.sparse.spmv_devices import shipped_devices
 from slipstick.experiments.calibrate.public_data import data_folder, training_file
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, shipped_labels
-from slipstick.experiments.methods.spmv import device_fits
-from slipstick.experiments.methods.spmv.block_fits import errors, held_out
-from slipstick.experiments.methods.spmv.device_fits import MATRICES, STATISTICS, TIMES, read_products
+from slipstick.experiments.methods.spmv.kernel_fits import errors, held_out
+from slipstick.experiments.scoreboards.spmv import ginkgo, spmv_board
 from slipstick.experiments.scoreboards.spmv import pagerank_scores as pagerank
-from slipstick.experiments.scoreboards.spmv import spmv_board
+from slipstick.experiments.scoreboards.spmv.ginkgo import MATRICES, STATISTICS, TIMES, read_products
 from slipstick.workloads.kernels.blocks import BlockTable, block_features, network_input
 from slipstick.workloads.kernels.generators import from_recipe
 
@@ -154,7 +153,7 @@ def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Pat
 def test_the_devices_that_ship_are_those_of_the_public_data(stored: str) -> None:
     if training_file(TIMES) is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
-    made, shipped = device_fits.fit_public(stored), shipped_devices(stored)
+    made, shipped = ginkgo.fit_public(stored), shipped_devices(stored)
     assert dict(made.doubts) == dict(shipped.doubts)
     for one, other in zip(made.model.devices, shipped.model.devices, strict=True):
         assert one.machine == other.machine

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.fitting.student_t import student_scatter
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.estimator_builders import fitted_tpu

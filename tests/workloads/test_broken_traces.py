@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.trace_replay import replay
-from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.replay import read_recorded
 
 KINETO = {
     "deviceProperties": [{"id": 0, "name": "Tesla V100-SXM2-16GB"}],

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_folder
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.workloads.catalog import _builders, cached_rewrite, workload
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.whole_steps import POWER, SizeSteps

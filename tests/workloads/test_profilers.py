@@ -12,8 +12,8 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.schedules.trace_replay import replay
-from slipstick.experiments.replay.loaded_trace import read_recorded
 from slipstick.experiments.replay.read_files import read_any
+from slipstick.experiments.replay.replay import read_recorded
 from slipstick.workloads.importers.formats.registry import FORMATS, identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
 from slipstick.workloads.importers.timeline import graph_of_events, read_timeline

@@ -13,7 +13,7 @@ import pytest
 
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, dtype_on, reached, resource_of
 from slipstick.estimators.schedules.trace_replay import replay
-from slipstick.experiments.replay.loaded_trace import read_recorded
+from slipstick.experiments.replay.replay import read_recorded
 from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.hwmodels.catalog import machine, machine_of_device
 

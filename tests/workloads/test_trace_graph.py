@@ -10,8 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, reached, resource_of
 from slipstick.estimators.schedules.trace_replay import replay, under_runtime, with_workers
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.replay.loaded_trace import read_recorded
-from slipstick.experiments.replay.replay import changes
+from slipstick.experiments.replay.replay import changes, read_recorded
 from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.importers.traces.kernel_shapes import read_kernel_operations

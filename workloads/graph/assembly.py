@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from slipstick.common.expressions import expression_text
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import expression_text, is_symbolic, sp
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation, product
 from slipstick.workloads.graph.workload import Attribute, Op
 

@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import value_at
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp, value_at
 from slipstick.common.records import FrozenDict
 from slipstick.common.units import check_count
 from slipstick.workloads.graph.exact import exactly

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import expression_text, parse_expression
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import expression_text, is_symbolic, parse_expression, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, counted_problems
 from slipstick.workloads.graph.cost import LARGEST, RESOURCES, Amount, Cost, symbols_of

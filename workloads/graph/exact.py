@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.workloads.graph.whole_steps import EIGHTHS, FUNCTIONS, LARGEST_POWER, POWER, SizeSteps, Step
 
 ROUNDED = ("floor", "ceiling")

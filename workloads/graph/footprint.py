@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.expressions import is_symbolic
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.workload import Op, Workload

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from slipstick.common.expressions import parse_expression
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, parse_expression, sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
 from slipstick.workloads.graph.whole_steps import SizeSteps

@@ -10,7 +10,7 @@ three networks comes to 0.97, 0.93 and 0.89 of theirs (validation and testing in
 
 from __future__ import annotations
 
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op

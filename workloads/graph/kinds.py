@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.expressions import is_symbolic
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import count_shown, share_shown, shown
 from slipstick.common.html_tables import html_table
-from slipstick.common.lazy_sympy import is_symbolic, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.workloads.graph.alike import Distinct, distinct

@@ -25,8 +25,7 @@ from slipstick.common.cached_parts import (
 )
 from slipstick.common.disk_cache import cache_path, read_cached, write_cached
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import expression_text, parse_expression
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import expression_text, is_symbolic, parse_expression, sp
 from slipstick.common.prebuilt import prebuilt
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.alike import Distinct

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import parse_expression
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict

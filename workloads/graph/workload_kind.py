@@ -16,6 +16,8 @@ WorkloadKind = Literal[
     "kernel", "loop", "sparse product", "collective", "pipeline parallel", "data parallel", "requests", "training",
     "step", "training program", "program",
 ]  # fmt: skip
+WHOLE: tuple[WorkloadKind, ...] = ("requests", "training")
+"""Kinds of work that a law answers whole, without its operations."""
 WORK = "work"
 """Field of the metadata in which a catalogue, an importer or a builder declares the kind."""
 ROLE = "role"

@@ -7,8 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from slipstick.common.expressions import expression_text
-from slipstick.common.lazy_sympy import is_symbolic
+from slipstick.common.expressions import expression_text, is_symbolic
 from slipstick.common.writer import atomic_write
 from slipstick.workloads.graph.cost import Amount
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from slipstick.common.errors import InputError
 from slipstick.workloads.importers.formats.registry import identify
 from slipstick.workloads.importers.profilers.nsys import read_nsys
-from slipstick.workloads.importers.profilers.rocprof_csv import read_rocprof_csv
-from slipstick.workloads.importers.profilers.rocprof_json import read_rocprof_json
+from slipstick.workloads.importers.profilers.rocprof import read_rocprof_csv, read_rocprof_json
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.kineto_graph import build_device_graph, build_graph, launches
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph

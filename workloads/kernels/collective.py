@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Workload

@@ -9,8 +9,7 @@ from itertools import pairwise, product
 from math import prod
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost

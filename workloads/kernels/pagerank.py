@@ -122,16 +122,8 @@ def _loop(
     second: tuple[float, float],
     times: int = 1,
 ) -> Op:
-    dims = {
-        "elements": elements,
-        "flops": flops,
-        "memops": memops,
-        "chain": chain,
-        "first_bytes": first[0],
-        "first_volume": first[1],
-        "second_bytes": second[0],
-        "second_volume": second[1],
-    }
+    moved = {"first_bytes": first[0], "first_volume": first[1], "second_bytes": second[0], "second_volume": second[1]}
+    dims = {"elements": elements, "flops": flops, "memops": memops, "chain": chain, **moved}
     cost = Cost({"flop.vector.float64": flops, "read": VALUE_BYTES * memops, "launches": 1})
     kind = "gather_sum" if name == "L2" else "vector_loop"
     return Op(name, kind, FrozenDict(dims), "float64", cost, times, FrozenDict({"loop": name}))

@@ -13,6 +13,7 @@ from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
+from slipstick.workloads.graph.workload_kind import WHOLE, workload_kind
 
 
 def flash_attention(workload: Workload) -> Workload:
@@ -61,12 +62,22 @@ def flash_attention(workload: Workload) -> Workload:
 def in_one_kernel(workload: Workload, attention: str) -> Workload:
     """The workload with its attention in one kernel, where ``flash`` is requested; as it is where ``parts`` are.
 
-    Raises InputError where another word is given, or the workload has no such attention.
+    Raises InputError where another word is given, the workload has no such attention, or a law answers it whole.
     """
     if attention not in ("flash", "parts"):
         raise unknown_name("attention", attention, ["flash", "parts"])
-    made = flash_attention(workload) if attention == "flash" else workload
-    if attention == "flash" and made is workload and not any(op.kind == "attention" for op in workload):
+    if workload_kind(workload) in WHOLE:
+        raise InputError(
+            f"--attention {attention}: {workload.name} is answered by the law of whole measured steps, which does not "
+            "read how attention is computed"
+        )
+    in_one = any(op.kind == "attention" for op in workload)
+    if attention == "parts":
+        if in_one:
+            raise InputError(f"--attention parts: the attention of {workload.name} is one kernel; want flash")
+        return workload
+    made = flash_attention(workload)
+    if made is workload and not in_one:
         raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
     return made
 

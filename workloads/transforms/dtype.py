@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import PRODUCT, family_of, product

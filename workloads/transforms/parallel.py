@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import expression_text, symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import expression_text, is_symbolic, sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.matrix_tiles import (
     SPLITS,
@@ -22,10 +21,8 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import (
     traffic_time,
 )
 from slipstick.estimators.symbolic.cache_residency import PANELS, missed
-from slipstick.estimators.symbolic.formula import Formula
+from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, MinOverConfigs, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.workloads.graph.cost import result_bytes
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -78,7 +75,7 @@ CAUSAL = {"causal": 1, "full": 0}
 class KernelParameters(CheckedParameters):
     """What a machine's kernels reach and what its library does, for one class of operations.
 
-    A calibration fits them for each machine and pools them over families (`gpu/transfer/family_pooling.py`).
+    A calibration fits them for each machine and pools them over families (`gpu/transfer/kernel_class.py`).
     """
 
     overhead: Annotated[float, Parameter("s", "of a launch, added to the machine's own", 0.0, 1.0)] = 0.0

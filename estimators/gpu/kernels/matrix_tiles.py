@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, PANELS, RESIDENT, is_there, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.estimators.symbolic.cache_residency import missed, rated_caches
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 Floats = npt.NDArray[np.float64]

@@ -12,19 +12,17 @@ from functools import cache
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, standard_step
 from slipstick.estimators.gpu.kernels.tiled_roofline import resources
 from slipstick.estimators.roofline.roofline import serving_rate
+from slipstick.estimators.symbolic.formula import MinOverConfigs
 from slipstick.estimators.symbolic.lambdified import evaluate, names_of
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

@@ -6,8 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels import kernel_classes

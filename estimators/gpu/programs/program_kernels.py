@@ -12,12 +12,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED
+from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, ParameterPrior
 from slipstick.estimators.gpu.programs.program_classes import (
     FEATURES,
     features,

@@ -5,7 +5,7 @@ version: 2
 chosen on: KernelBench v0.1, eager, an H100 SXM, an H100 PCIe and an L40S, each device left out with its family and each
     program in ten folds (docs/notes/programs.md): expectations of `ProgramLaw`. Shapes: layers of experts and latent
     attention of public serving stacks (docs/notes/gpu-operations.md). No weight of a prediction is typed: see
-    `estimators/fitting/ensemble_weights.py`.
+    `experiments/scoreboards/experts/ensemble_weights.py`.
 refit: ``slipstick validate --refit programs`` fits the shares and seconds, about which the first constants say what is
     expected; these are changed by hand and scored with ``slipstick validate programs`` and ``experts``.
 scored on the same data: yes, devices, generations and programs left out, but these values saw all of them.

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES

@@ -15,9 +15,8 @@ from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels.kernel_classes import with_terms
 from slipstick.estimators.gpu.programs.program_classes import is_backward
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes
-from slipstick.estimators.interconnect.compute_and_collectives import joint_form
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.interconnect.collectives import joint_form
+from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op

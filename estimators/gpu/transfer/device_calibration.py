@@ -21,8 +21,15 @@ from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, fit_machine, priors_of
-from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    MODEL,
+    PREFIX,
+    KernelClass,
+    MachineFit,
+    Prior,
+    fit_machine,
+    priors_of,
+)
 from slipstick.estimators.gpu.transfer.kernel_libraries import library_spreads
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, ParameterPosterior
@@ -31,7 +38,7 @@ from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape,
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.parameters import declared
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -110,7 +117,7 @@ class DeviceCalibration:
         """
         found = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
         if len(found) != 1:
-            raise unknown_name("kernel library", name, list(self.libraries))
+            raise unknown_name("kernel library of a program (a trainer is of train:MODEL)", name, list(self.libraries))
         return found[0]
 
     def forecast(

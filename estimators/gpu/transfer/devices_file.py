@@ -19,11 +19,10 @@ from slipstick.common.writer import write_json
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, technology
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, technology
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
-from slipstick.estimators.symbolic.parameters import declared
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
 SCHEMA = "slipstick-device-calibration-2"

@@ -1,23 +1,215 @@
-"""One class of operations on the machines that were measured: each one's own fit, and what the fit leaves over."""
+"""One class of operations on the machines that were measured: each one's own fit, and what the fit leaves over.
+
+Parameters of kernels over machines: each machine's own fit, pooled over families for a machine nobody measured.
+
+Few physical parameters, each with a prior, are fitted to every measured machine by itself. A new machine takes a mean
+of those machines, in which relatives weigh more (same chip, same generation, same vendor) and badly described machines
+less, drawn towards the prior. Its error is measured by leaving each measured machine out in turn: those residuals
+are also the band of a new machine.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
+from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, ROWWISE
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, Prior, priors_of
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from slipstick.estimators.gpu.transfer.pooling_constants import CUT, NEIGHBOURS, REACH
+from slipstick.estimators.gpu.transfer.pooling_constants import (
+    CUT,
+    KNOWN_ROTATION,
+    NEIGHBOURS,
+    PRIOR_STRENGTH,
+    REACH,
+    ROTATION_STATED,
+    SOFT,
+)
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is known of a parameter before any machine was measured: value, and spread of its logarithm."""
+
+    value: float
+    spread: float
+
+
+SPREADS: Mapping[str, float] = {
+    "overhead": 1.5,
+    "compute_efficiency": 0.1,
+    "memory_efficiency": 0.1,
+    "tile_cycles": 0.7,
+    "step_cycles": 0.3,
+    "small_tile": 0.7,
+    "unaligned": 0.7,
+    "split_overhead": 0.5,
+    "overlap": 0.5,
+    "rotation": 0.7,
+    "energy": 0.25,
+    "settle": 0.5,
+}
+"""Of the logarithms of `KernelParameters`, wide where stacks differ."""
+OVERHEAD = 2e-6
+"""Seconds beside the machine's own launch overhead; a logarithm has no prior at 0."""
+
+
+def priors_of(name: str) -> FrozenDict[Prior]:
+    """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads."""
+    kind = name.partition(".")[0]
+    known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
+    special = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
+    if {kind, name} & {*ROTATION_STATED}:
+        special["rotation"] = KNOWN_ROTATION
+    return FrozenDict({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
+
+
+PRIORS = priors_of("default")
+"""Of everything that has no entry of its own."""
+
+
+@dataclass(frozen=True)
+class MachineFit:
+    """The parameters of one machine.
+
+    Parameters
+    ----------
+    machine, family
+        Its name, and its family as words joined by hyphens, the vendor first.
+    memory
+        Technology of its main memory ("HBM", "GDDR").
+    values
+        By parameter.
+    scatter
+        Median of |log(predicted / measured)|.
+    count
+        Of measurements.
+    library
+        The kernel library that ran (`machine.runtime.library`); "" where it is not stated.
+    """
+
+    machine: str
+    family: str
+    memory: str
+    values: FrozenDict[float]
+    scatter: float
+    count: int
+    library: str = ""
+
+
+def fit_machine(
+    machine: Machine,
+    formula: Formula,
+    values: Mapping[str, FloatArray | float],
+    measured: FloatArray,
+    priors: Mapping[str, Prior] = PRIORS,
+    prefix: str = "parameter.kernels.default.",
+) -> MachineFit:
+    """Fit a machine's parameters to times of one class of operations, in log time, outliers held down.
+
+    Parameters
+    ----------
+    formula
+        In the parameters (``PREFIX.NAME``) and the symbols of `values`.
+    measured
+        Seconds, shape (n,).
+
+    Raises
+    ------
+    InputError
+        Where a measured time is not positive.
+    """
+    from scipy.optimize import least_squares
+
+    if not np.all(measured > 0):
+        raise InputError(f"measured times of {machine.name}: want seconds > 0, got {float(np.min(measured))!r}")
+    names = [name for name in priors if f"{prefix}{name}" in formula.names]
+    mean = np.log([priors[name].value for name in names])
+    spread = np.array([priors[name].spread for name in names])
+    target = np.log(measured)
+
+    def times(point: FloatArray) -> FloatArray:
+        scaled = {f"{prefix}{name}": value for name, value in zip(names, np.exp(point), strict=True)}
+        return np.log(formula.evaluate({**values, **scaled}))
+
+    def residuals(point: FloatArray) -> FloatArray:
+        return np.concatenate([times(point) - target, (point - mean) / spread * PRIOR_STRENGTH])
+
+    solution = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
+    scatter = float(np.median(np.abs(times(solution.x) - target)))
+    return MachineFit(
+        machine.name,
+        machine.family,
+        technology(machine),
+        FrozenDict(dict(zip(names, map(float, np.exp(solution.x)), strict=True))),
+        scatter,
+        len(target),
+        machine.runtime.library,
+    )
+
+
+def weights(fits: Sequence[MachineFit], kinship: SimilarityWeights, family: str, library: str = "") -> FloatArray:
+    """What each measured machine counts for a machine of `family`, where the prior counts 1; shape (fits,).
+
+    Parameters
+    ----------
+    library
+        Kernels of the target: what ran others counts less; "" takes a mixture of all.
+    """
+    kin = np.array([kinship.weights[shared_words(fit.family, family)] for fit in fits])
+    scatter = kinship.scatter + np.array([fit.scatter for fit in fits])
+    strange = np.array([bool(library and fit.library) and fit.library != library for fit in fits])
+    return np.asarray(kin * scatter.min() / scatter * np.where(strange, kinship.library, 1.0))
+
+
+def of_one_chip(fits: Sequence[MachineFit], closest: int) -> bool:
+    """Whether all measured machines are one chip (H100 and H200) and the target, which shares `closest` words of the
+    family with it, is another: no two of them say how far chips differ."""
+    alike = bool(fits) and all(shared_words(fits[0].family, fit.family) == MOST_WORDS for fit in fits)
+    return alike and closest < MOST_WORDS
+
+
+def technology(machine: Machine) -> str:
+    """The letters that a machine's main memory begins with."""
+    return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]
+
+
+def pooled(
+    fits: Sequence[MachineFit], machine: Machine, kinship: SimilarityWeights, priors: Mapping[str, Prior] = PRIORS
+) -> FrozenDict[float]:
+    """The parameters of a machine that was not measured: weighted means of those measured, in log space.
+
+    Raises
+    ------
+    InputError
+        Where no machine was measured.
+    """
+    if not fits:
+        raise InputError("no measured machine to pool over")
+    names = list(fits[0].values)
+    share = np.tile(weights(fits, kinship, machine.family, machine.runtime.library)[:, None], len(names))
+    if "memory_efficiency" in names:
+        alike = np.array([fit.memory == technology(machine) for fit in fits])
+        share[:, names.index("memory_efficiency")] *= np.where(alike, 1.0, kinship.memory)
+    logs = np.log([[fit.values[name] for name in names] for fit in fits])
+    prior = np.log([priors[name].value for name in names])
+    mean = ((share * logs).sum(axis=0) + prior) / (share.sum(axis=0) + 1)
+    return FrozenDict(dict(zip(names, map(float, np.exp(mean)), strict=True)))
+
 
 PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(FrozenDict({"default": KERNELS["default"]}))

@@ -18,16 +18,32 @@ import numpy as np
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
-from slipstick.estimators.gpu.transfer.kernel_class import SAMPLED, KernelClass, kind_of, times
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    SAMPLED,
+    KernelClass,
+    MachineFit,
+    kind_of,
+    of_one_chip,
+    pooled,
+    times,
+    weights,
+)
 from slipstick.estimators.gpu.transfer.kernel_libraries import between_libraries
-from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left, repeats
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
 from slipstick.estimators.gpu.transfer.parameter_priors import NORMAL, ParameterPosterior, believed
 from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE, UNKNOWN
 from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
 from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, ShapeFactor
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, at_least, of_one_source, scatter, widened
+from slipstick.estimators.gpu.transfer.transfer_bands import (
+    LeaveOneOutDevice,
+    Scatter,
+    at_least,
+    left,
+    of_one_source,
+    repeats,
+    scatter,
+    widened,
+)
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 

@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray
 

@@ -14,10 +14,9 @@ import numpy as np
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.laws.terms import PowerTerm
 from slipstick.estimators.scaling.prediction import Prediction
-from slipstick.estimators.scaling.series import Series
+from slipstick.estimators.scaling.series import ENOUGH_POINTS, Series
 from slipstick.estimators.scaling.surfaces.surface_constants import SLICE_POINTS
 from slipstick.estimators.scaling.surfaces.surface_law import Surface
-from slipstick.estimators.scaling.verdict import ENOUGH_POINTS
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 

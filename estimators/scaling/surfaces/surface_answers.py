@@ -26,7 +26,7 @@ from slipstick.estimators.scaling.laws.repeats import (
     repeats_note,
     widened,
 )
-from slipstick.estimators.scaling.series import FARTHEST, Series, refuse_reach, refuse_spread
+from slipstick.estimators.scaling.series import FARTHEST, Series, Verdict, refuse_reach, refuse_spread
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed, weigh
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
     NEAR_LINE,
@@ -42,7 +42,6 @@ from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
 from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
-from slipstick.estimators.scaling.verdict import Verdict
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LEAST_POINTS = 4

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.scaling.laws.terms import Term
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import FloatArray

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.answer import Answer
+from slipstick.common.answer import Answer, Event
 from slipstick.common.formatting import count_shown, shown
 from slipstick.common.records import FrozenDict
-from slipstick.common.timeline import Event
 from slipstick.estimators.serving.batching.request_record import ServingRecord
 from slipstick.workloads.runs.requests import Request
 

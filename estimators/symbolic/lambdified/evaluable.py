@@ -79,7 +79,7 @@ class Evaluable:
     `unit`: of the result.
     `whole`: of the formula.
     `terms`: of its terms by name.
-    `menu`, `criterion`: see `min_over_configs.MinOverConfigs`; an empty menu where nothing is chosen.
+    `menu`, `criterion`: see `formula.MinOverConfigs`; an empty menu where nothing is chosen.
     `source`: of the formula.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.estimators.symbolic.lambdified.extremum_classes import Largest, Smallest
 from slipstick.estimators.symbolic.lambdified.tape import Step, Tape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 
 
 def Largest(*sides: sp.Expr | float) -> sp.Expr:

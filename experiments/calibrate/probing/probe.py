@@ -29,6 +29,7 @@ from itertools import product
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
@@ -36,8 +37,8 @@ from slipstick.estimators.cpu.torch_cpu_kernels import KEPT
 from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerprint
 from slipstick.estimators.fitting.fit_model import FREEDOM
 from slipstick.estimators.fitting.user_rows import UserRows, chosen
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import parameters
 from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
 from slipstick.experiments.measure.clocks.torch_calls import call_of
 from slipstick.experiments.measure.host.host_rates import measure_host
@@ -315,8 +316,6 @@ def _pools() -> Iterator[ProbeRow]:
 
 def _pool(function: str, shape: tuple[int, ...], window: int, stride: int) -> Callable[[], Task]:
     def make() -> Task:
-        import torch
-
         x = torch.randn(shape)
         called = torch.nn.functional.max_pool2d if function == "max" else torch.nn.functional.avg_pool2d
         return lambda: called(x, window, stride)
@@ -499,10 +498,6 @@ def _rated(machine: Machine, taken: Sequence[tuple[ProbeRow, Timing]]) -> Machin
 
 def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[str, Timing]:
     """Times of rows by torch, in turns, in about so many seconds at most: three rounds are always made."""
-    try:
-        import torch
-    except ImportError:
-        raise InputError("probe: torch is not installed; pip install 'slipstick[torch]'") from None
     clock = Protocol(clock="thread" if threads == 1 else "wall", repeats=5, warmups=1, budget_seconds=seconds)
     with _threads(threads), torch.inference_mode():
         torch.empty(MOST_KEPT, dtype=torch.uint8)  # freed: glibc then keeps results up to that size
@@ -511,8 +506,6 @@ def _timed(rows: Sequence[ProbeRow], threads: int, seconds: float) -> Mapping[st
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

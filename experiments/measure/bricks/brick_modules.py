@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import fx, torch
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import Brick
@@ -42,7 +43,6 @@ def layer_model(name: str, model: Any, example: Sequence[Any] | Mapping[str, Any
 
     Raises InputError where torch cannot export it.
     """
-    import torch
 
     places, names = ((), dict(example)) if isinstance(example, Mapping) else (tuple(example), None)
     try:
@@ -95,8 +95,6 @@ def brick_module(model: LayerModel, brick: Brick) -> tuple[Any, tuple[Any, ...]]
     Weights and buffers are drawn anew; nothing of the model but the brick's own layers is in it.
     Raises InputError where a constant or an input is no tensor.
     """
-    import torch
-    from torch import fx
 
     nodes = [node for layer in brick.layers for node in model.nodes[layer]]
     inside = set(nodes)
@@ -164,7 +162,6 @@ def touch(inputs: tuple[Any, ...]) -> Callable[[], object]:
 
 def save_brick(module: Any, inputs: tuple[Any, ...], path: Path) -> None:
     """The brick as an exported program on disk (`torch.export.load` reads it back)."""
-    import torch
 
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".part")
@@ -179,7 +176,6 @@ def _is_free(node: Any) -> bool:
 
 def _tensor_of(node: Any) -> Any:
     """The example tensor that a node gives; None where it gives none (or several)."""
-    import torch
 
     value = node.meta.get("val")
     return value if isinstance(value, torch.Tensor) else (value if isinstance(value, (tuple, list)) else None)
@@ -190,7 +186,6 @@ def synthetic(example: Any) -> Any:
 
     Raises InputError where the example is no tensor.
     """
-    import torch
 
     if not isinstance(example, torch.Tensor):
         raise InputError(f"want a tensor, got {type(example).__name__}")
@@ -219,9 +214,6 @@ def _keywords(node: Any, place: dict[Any, str]) -> str:
 
 
 def _argument(value: Any, place: dict[Any, str]) -> str:
-    import torch
-    from torch import fx
-
     if isinstance(value, fx.Node):
         if value in place:
             return place[value]

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import fx, torch
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.measure.bricks.brick_modules import (
@@ -230,7 +231,6 @@ def protocol_keys(name: str, device: TorchDevice = CPU) -> dict[str, str]:
 
 def software(device: TorchDevice = CPU) -> str:
     """The software that decides a measured time, on a GPU with its name, and whether modules are compiled."""
-    import torch
 
     mode = "" if device.mode == EAGER else f", {device.mode}"
     if device.launches:
@@ -275,7 +275,6 @@ def _example(
     name: str, inputs: Inputs, hints: Mapping[str, int] = EMPTY, largest_side: float = math.inf
 ) -> tuple[Any, ...] | dict[str, Any]:
     """Inputs for batch 1 and sequences of 64 where `hints` say nothing else; images above `largest_side` at 256."""
-    import torch
 
     sizes = {"batch": 1, "seq_len": 64, **hints}
 
@@ -299,7 +298,6 @@ def _materialised(module: Any) -> Any:
     Weights keep the scale of what runs through (He et al. 2015), so that no value becomes infinite or denormal: both
     would change the time.
     """
-    import torch
 
     module = module.to_empty(device="cpu")
     with torch.no_grad():
@@ -347,7 +345,6 @@ def measure_models(
     nothing of the models they come from. Results of a session are written together: a killed measurement starts again
     with the session that it was in.
     """
-    import torch
 
     keys = protocol_keys(protocol_name, device)
     machine = machine or host()
@@ -389,7 +386,6 @@ def measure_models(
 
 def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed: int, device: TorchDevice) -> None:
     """The bricks of somebody's sheet, without the models that they come from."""
-    import torch
 
     if protocol_name != TURNS:
         raise InputError(f"{path}: a sheet is measured in turn, not by protocol {protocol_name!r}")
@@ -421,9 +417,6 @@ def _runs_once(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDe
 
 
 def _empty(device: TorchDevice) -> Breakpoint:
-    import torch
-    from torch import fx
-
     return _callable(fx.symbolic_trace(torch.nn.Identity()), (torch.zeros(1),), device)
 
 
@@ -480,7 +473,6 @@ def _what(brick: Brick) -> str:
 
 def _reference(device: TorchDevice) -> Callable[[], object]:
     """A few milliseconds of what models are made of: a convolution, a pass over memory, small layers."""
-    import torch
     from torch.nn.functional import conv2d, relu
 
     sizes = ((1, 32, 56, 56), (32, 32, 3, 3), (1 << 20,), (64,))

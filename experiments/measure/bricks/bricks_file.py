@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import fx, torch
 from slipstick.common.readers import read_json
 from slipstick.common.writer import write_json
 from slipstick.experiments.measure.bricks.brick_modules import synthetic
@@ -177,7 +178,6 @@ def operation(name: str, where: str) -> Any:
     """
     if name not in OPERATIONS:
         raise InputError(f"{where}: operation {name[:80]!r} is none that a sheet may name")
-    import torch
 
     _, base, overload = name.split(".")
     try:
@@ -245,8 +245,6 @@ def load_sheet(path: Path) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 def _nodes(module: Any) -> list[dict[str, Any]]:
-    import torch
-
     place: dict[Any, int] = {}
     nodes: list[dict[str, Any]] = []
     for node in module.graph.nodes:
@@ -278,9 +276,6 @@ def _shape(tensor: Any) -> list[Any]:
 
 
 def _written(value: Any, place: dict[Any, int]) -> Any:
-    import torch
-    from torch import fx
-
     if isinstance(value, fx.Node):
         return {"node": place[value]}
     if isinstance(value, (list, tuple)):
@@ -302,8 +297,6 @@ def one_line(error: BaseException) -> str:
 
 def _module(nodes: list[dict[str, Any]], where: str) -> tuple[Any, tuple[Any, ...]]:
     """The module and its inputs; shapes are worked through before anything is allocated."""
-    import torch
-    from torch import fx
 
     if len(nodes) > MAX_NODES:
         raise InputError(f"{where}: {len(nodes)} operations, more than {MAX_NODES}")
@@ -351,8 +344,6 @@ def _module(nodes: list[dict[str, Any]], where: str) -> tuple[Any, tuple[Any, ..
 
 
 def _tensor(shaped: Any, limit: int, where: str, device: str = "cpu") -> tuple[Any, int]:
-    import torch
-
     shape, strides, name = ([int(n) for n in shaped[0]], [int(n) for n in shaped[1]], str(shaped[2]))
     if name not in DTYPES or not len(shape) == len(strides) <= MAX_DIMENSIONS or min([0, *shape, *strides]) < 0:
         raise InputError(f"{where}: {str(shaped)[:100]} is no shape, strides and dtype")
@@ -379,8 +370,6 @@ def _at(made: list[Any], place: Any) -> Any:
 
 
 def _meant(value: Any, made: list[Any]) -> Any:
-    import torch
-
     if isinstance(value, list):
         return [_meant(content, made) for content in value]
     if not isinstance(value, dict):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slipstick.common.lazy_torch import torch
 from slipstick.workloads.importers.torch.arguments import Input
 
 Inputs = Sequence[Input] | Mapping[str, Input]
@@ -33,7 +34,6 @@ def pytorchcv_model(name: str) -> Any:
     Its provider imports torchvision for one model that is not used here, and torchvision does not work beside torch's
     CPU build; an empty stand-in is lent to that one import.
     """
-    import torch
 
     lent = "torchvision" not in sys.modules
     if lent:
@@ -137,7 +137,6 @@ _LANGUAGE: Mapping[str, tuple[str, str, Mapping[str, Any], str]] = {
 
 def transformers_model(configuration: str, model: str, changes: Mapping[str, Any]) -> Any:
     """A model of transformers by the names of its classes, on the meta device, its attention unfused."""
-    import torch
     import transformers
 
     config = getattr(transformers, configuration)(**changes)

@@ -2,33 +2,25 @@
 
 Sources: DCGAN, Radford et al. 2016; CycleGAN, Zhu et al. 2017; SRCNN, Dong et al. 2014; VDSR, Kim et al. 2016;
 RetinaNet, Lin et al. 2017; DeepSpeech2, Amodei et al. 2016; GNMT, Wu et al. 2016; QANet, Yu et al. 2018.
-Torch is imported where a model is built, and models are built on the meta device.
+Models are built on the meta device.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-
-def _sequential(*layers: Any) -> Any:
-    from torch import nn
-
-    return nn.Sequential(*layers)
+from slipstick.common.lazy_torch import nn, torch
 
 
 def mlp() -> Any:
     """Three dense layers for images of 28 x 28."""
-    import torch
-    from torch import nn
 
     with torch.device("meta"):
-        return _sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+        return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
 def dcgan_generator() -> Any:
     """Five transposed convolutions from 100 numbers to an image of 64 x 64."""
-    import torch
-    from torch import nn
 
     with torch.device("meta"):
         layers: list[Any] = []
@@ -39,13 +31,11 @@ def dcgan_generator() -> Any:
                 nn.BatchNorm2d(after),
                 nn.ReLU(inplace=True),
             ]
-        return _sequential(*layers, nn.ConvTranspose2d(64, 3, 4, 2, 1, bias=False), nn.Tanh())
+        return nn.Sequential(*layers, nn.ConvTranspose2d(64, 3, 4, 2, 1, bias=False), nn.Tanh())
 
 
 def dcgan_discriminator() -> Any:
     """Five strided convolutions from an image of 64 x 64 to one number."""
-    import torch
-    from torch import nn
 
     with torch.device("meta"):
         layers: list[Any] = [nn.Conv2d(3, 64, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
@@ -55,13 +45,11 @@ def dcgan_discriminator() -> Any:
                 nn.BatchNorm2d(after),
                 nn.LeakyReLU(0.2, inplace=True),
             ]
-        return _sequential(*layers, nn.Conv2d(512, 1, 4, 1, 0, bias=False), nn.Sigmoid())
+        return nn.Sequential(*layers, nn.Conv2d(512, 1, 4, 1, 0, bias=False), nn.Sigmoid())
 
 
 def cyclegan_generator(blocks: int = 6) -> Any:
     """Convolutions down, residual blocks, transposed convolutions up, instance norms between."""
-    import torch
-    from torch import nn
 
     class Residual(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -80,16 +68,14 @@ def cyclegan_generator(blocks: int = 6) -> Any:
         layers += [Residual() for _ in range(blocks)]
         for before, after in ((256, 128), (128, 64)):
             layers += [nn.ConvTranspose2d(before, after, 3, 2, 1, 1), nn.InstanceNorm2d(after), nn.ReLU(inplace=True)]
-        return _sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(64, 3, 7), nn.Tanh())
+        return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(64, 3, 7), nn.Tanh())
 
 
 def srcnn() -> Any:
     """Three convolutions that sharpen an image."""
-    import torch
-    from torch import nn
 
     with torch.device("meta"):
-        return _sequential(
+        return nn.Sequential(
             nn.Conv2d(1, 64, 9, padding=4),
             nn.ReLU(),
             nn.Conv2d(64, 32, 5, padding=2),
@@ -100,20 +86,16 @@ def srcnn() -> Any:
 
 def vdsr() -> Any:
     """Twenty convolutions that sharpen an image."""
-    import torch
-    from torch import nn
 
     with torch.device("meta"):
         layers: list[Any] = [nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
         for _ in range(18):
             layers += [nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
-        return _sequential(*layers, nn.Conv2d(64, 1, 3, padding=1, bias=False))
+        return nn.Sequential(*layers, nn.Conv2d(64, 1, 3, padding=1, bias=False))
 
 
 def retinanet(classes: int = 80, anchors: int = 9) -> Any:
     """A pyramid over four levels of a small backbone with shared heads for classes and boxes."""
-    import torch
-    from torch import nn
 
     def head(outputs: int) -> Any:
         layers: list[Any] = []
@@ -156,8 +138,6 @@ def retinanet(classes: int = 80, anchors: int = 9) -> Any:
 
 def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any:
     """Two recurrent layers ("LSTM" or "GRU") between an embedding and a classifier."""
-    import torch
-    from torch import nn
 
     class RecurrentLanguageModel(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -175,8 +155,6 @@ def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any
 
 def deepspeech2(hidden: int = 800, layers: int = 5) -> Any:
     """Two convolutions, bidirectional GRU layers, batch norm, a classifier of 29 characters."""
-    import torch
-    from torch import nn
 
     class DeepSpeech2(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -206,8 +184,6 @@ def deepspeech2(hidden: int = 800, layers: int = 5) -> Any:
 
 def seq2seq(vocabulary: int = 8_000, width: int = 512) -> Any:
     """An encoder and a decoder of two LSTM layers with dot-product attention between them."""
-    import torch
-    from torch import nn
 
     class Seq2Seq(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -229,8 +205,6 @@ def seq2seq(vocabulary: int = 8_000, width: int = 512) -> Any:
 
 def qanet_block(width: int = 128) -> Any:
     """Depthwise separable convolutions and self-attention over a sequence, residual."""
-    import torch
-    from torch import nn
 
     class QANetBlock(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.writer import write_text
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed
@@ -159,7 +160,6 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
     place = torch_device(device)
     if not place.launches:
         return WallStopwatch(), "this host's processor"
-    import torch
 
     return EventStopwatch(cast(Any, torch.mps) if place.place == "mps" else torch.cuda), place.model
 

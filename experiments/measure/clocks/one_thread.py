@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from slipstick.common.lazy_torch import torch
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One torch thread, denormal numbers flushed (work repeated in place would run into them); both are put back."""
-    import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

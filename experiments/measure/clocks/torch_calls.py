@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import unknown_name
 from slipstick.experiments.measure.clocks.timing import Task
 from slipstick.workloads.graph.op import Op
@@ -19,7 +20,6 @@ def call_of(op: Op, place: str = "cpu") -> Task:
 
     Raises InputError where torch has no such operation for the data type, or the device has not the memory.
     """
-    import torch
 
     if op.dtype not in DTYPES or (op.dtype == "float8" and (op.kind != "gemm" or place == "cpu")):
         raise InputError(f"{op.kind}.{op.dtype} cannot be measured on {place} (known: {', '.join(DTYPES)})")
@@ -34,14 +34,11 @@ def call_of(op: Op, place: str = "cpu") -> Task:
 
 
 def _tensor(shape: tuple[int, ...], dtype: str, place: str) -> Any:
-    import torch
-
     return torch.randn(shape, dtype=getattr(torch, dtype), device=place)
 
 
 def _gemm(d: Mapping[str, int], op: Op, place: str) -> Task:
     """Y (n, m) = X (n, k) W (m, k)', as a linear layer; several as torch.bmm."""
-    import torch
 
     if op.dtype == "float8":
         narrow = torch.float8_e4m3fn
@@ -56,7 +53,6 @@ def _gemm(d: Mapping[str, int], op: Op, place: str) -> Task:
 
 
 def _elementwise(d: Mapping[str, int], op: Op, place: str) -> Task:
-    import torch
     from torch.nn import functional
 
     x, y, z = (_tensor((d["elements"],), op.dtype, place) for _ in range(3))
@@ -67,8 +63,6 @@ def _elementwise(d: Mapping[str, int], op: Op, place: str) -> Task:
 
 
 def _convolution(d: Mapping[str, int], op: Op, place: str) -> Task:
-    import torch
-
     x = _tensor((d["batch"], d["channels_in"], d["in_height"], d["in_width"]), op.dtype, place)
     window = d["channels_in"] // d["groups"], d["kernel_height"], d["kernel_width"]
     weights, stride = _tensor((d["channels_out"], *window), op.dtype, place), op.attributes["stride"]
@@ -76,23 +70,17 @@ def _convolution(d: Mapping[str, int], op: Op, place: str) -> Task:
 
 
 def _softmax(d: Mapping[str, int], op: Op, place: str) -> Task:
-    import torch
-
     x = _tensor((d["rows"], d["columns"]), op.dtype, place)
     return lambda: torch.softmax(x, -1)
 
 
 def _norm(d: Mapping[str, int], op: Op, place: str) -> Task:
-    import torch
-
     columns = d["elements"] // d["groups"]
     x, w, b = (_tensor(shape, op.dtype, place) for shape in ((d["groups"], columns), (columns,), (columns,)))
     return lambda: torch.nn.functional.layer_norm(x, (columns,), w, b)
 
 
 def _attention(d: Mapping[str, int], op: Op, place: str) -> Task:
-    import torch
-
     q = _tensor((d["batch"], d["heads"], d["queries"], d["head_dim"]), op.dtype, place)
     k = _tensor((d["batch"], d["kv_heads"], d["keys"], d["head_dim"]), op.dtype, place)
     v = _tensor((d["batch"], d["kv_heads"], d["keys"], d["value_dim"]), op.dtype, place)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import unknown_name
 from slipstick.experiments.measure.clocks.timing import Protocol, Task
 
@@ -72,8 +73,6 @@ class TorchDevice:
 
 
 def _compiled(module: Any, inputs: tuple[Any, ...]) -> Any:
-    import torch
-
     made = torch.compile(module, dynamic=False)
     try:
         made(*inputs)
@@ -98,7 +97,6 @@ def torch_device(name: str, mode: str = EAGER) -> TorchDevice:
         raise unknown_name("device", name, DEVICES)
     if name == "cpu":
         return TorchDevice(mode=mode)
-    import torch
 
     if name == "mps":
         there, called, finish = torch.backends.mps.is_available(), "Apple GPU", torch.mps.synchronize

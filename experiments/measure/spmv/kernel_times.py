@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, cuts
 from slipstick.hwmodels.machine import Machine
@@ -199,8 +200,6 @@ def _torch_product(
     threads: int,
 ) -> Product:
     import warnings
-
-    import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch calls its compressed rows a beta

@@ -19,9 +19,8 @@ from slipstick.common.frames import parquet_frame
 from slipstick.common.optional_packages import source_only
 from slipstick.common.readers import read_json
 from slipstick.common.writer import atomic_write
-from slipstick.estimators.sparse.fitted_documents import Document, from_document
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, check_state, chunks, counts_of
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, Document, LabelKind, from_document
 from slipstick.experiments.measure.spmv.block_times import BlockTimes
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input

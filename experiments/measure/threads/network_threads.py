@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import whole_number
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 from slipstick.experiments.measure.clocks.timing import seconds_together
@@ -193,8 +194,6 @@ class _TrainingStep:
     """A model with its example, trained in place; its weights are those given, where they are shared."""
 
     def __init__(self, target: str, shapes: Sequence[str], shared: Mapping[str, Any] | None = None) -> None:
-        import torch
-
         built, inputs = model_and_inputs(target, shapes)
         self.model = built.train()
         if shared is not None:
@@ -239,14 +238,10 @@ def _workers(target: str, shapes: tuple[str, ...], count: int, images: int) -> l
     Workers build the model themselves and share its weights: an object of a class of the user's own would not be found
     by a process that does not know where the class is.
     """
-    try:
-        import torch.multiprocessing as processes
-    except ImportError:
-        raise InputError("measuring training needs torch: pip install 'slipstick[torch]'") from None
     model, _ = model_and_inputs(target, shapes)
     model.share_memory()
     shared = {name: parameter.data for name, parameter in model.named_parameters()}
-    context = processes.get_context("spawn")
+    context = torch.multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(count), context.Queue()
     workers = [
         context.Process(target=_work, args=(target, shapes, shared, images, barrier, answers), daemon=True)
@@ -289,8 +284,6 @@ def _answers(target: str, workers: Sequence[Any], answers: Any) -> list[float]:
 def _work(
     target: str, shapes: tuple[str, ...], shared: Mapping[str, Any], images: int, barrier: Any, answers: Any
 ) -> None:
-    import torch
-
     try:
         torch.set_num_threads(1)
         step = _TrainingStep(target, shapes, shared)

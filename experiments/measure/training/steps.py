@@ -4,8 +4,6 @@ A dispatch mode sees the operations of one real step with their tensors; each di
 data types, numbers) is then called by itself in a loop. The clock is the CPU time of the thread, with one thread.
 
 Twelve small networks of very different operation sizes, each with a batch and a loss: what steps are measured on.
-
-Torch is imported where a network is built.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from slipstick.common.lazy_torch import nn, torch
 from slipstick.common.readers import unknown_name
 from slipstick.common.writer import atomic_write, write_json
 from slipstick.experiments.measure.clocks.one_thread import one_thread
@@ -31,9 +30,6 @@ Built = tuple[Any, Any, Any]
 
 
 def _dense(batch: int, *widths: int) -> Built:
-    import torch
-    from torch import nn
-
     layers: list[Any] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -41,9 +37,6 @@ def _dense(batch: int, *widths: int) -> Built:
 
 
 def _lenet() -> Built:
-    import torch
-    from torch import nn
-
     module = nn.Sequential(
         *(nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)),
         *(nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2)),
@@ -53,9 +46,6 @@ def _lenet() -> Built:
 
 
 def _vgg() -> Built:
-    import torch
-    from torch import nn
-
     layers: list[Any] = []
     for before, after, pooled in ((3, 32, False), (32, 32, True), (32, 64, False), (64, 64, True), (64, 128, True)):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
@@ -65,9 +55,6 @@ def _vgg() -> Built:
 
 
 def _residual() -> Built:
-    import torch
-    from torch import nn
-
     class Block(nn.Module):  # type: ignore[misc]
         def __init__(self, width: int) -> None:
             super().__init__()
@@ -87,9 +74,6 @@ def _residual() -> Built:
 
 
 def _mobile() -> Built:
-    import torch
-    from torch import nn
-
     def unit(before: int, after: int, stride: int) -> list[Any]:
         depthwise = [nn.Conv2d(before, before, 3, stride, 1, groups=before, bias=False), nn.BatchNorm2d(before)]
         return [*depthwise, nn.ReLU6(), nn.Conv2d(before, after, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU6()]
@@ -102,9 +86,6 @@ def _mobile() -> Built:
 
 
 def _autoencoder() -> Built:
-    import torch
-    from torch import nn
-
     module = nn.Sequential(
         *(nn.Conv2d(1, 16, 3, 2, 1), nn.GELU(), nn.Conv2d(16, 32, 3, 2, 1), nn.GELU()),
         *(nn.ConvTranspose2d(32, 16, 4, 2, 1), nn.GELU(), nn.ConvTranspose2d(16, 4, 4, 2, 1)),
@@ -113,9 +94,6 @@ def _autoencoder() -> Built:
 
 
 def _recurrent(cell: str, batch: int, length: int, width: int, words: int) -> Built:
-    import torch
-    from torch import nn
-
     class Reader(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -130,9 +108,6 @@ def _recurrent(cell: str, batch: int, length: int, width: int, words: int) -> Bu
 
 
 def _transformer(batch: int, length: int, width: int, layers: int, words: int) -> Built:
-    import torch
-    from torch import nn
-
     class Encoder(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -191,7 +166,6 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
     Beside it `PATH.json` says where, when and how. A row `step` is the median of a whole step, three times over.
     Raises InputError where a network is unknown.
     """
-    import torch
 
     for name in names:
         if name not in MODELS:
@@ -223,7 +197,6 @@ def measure_steps(path: str | os.PathLike[str], names: Sequence[str] = (), say: 
 
 def _measured(name: str) -> list[tuple[Any, ...]]:
     """Rows of one network: its step, an almost empty call, and each distinct operation alone."""
-    import torch
 
     torch.manual_seed(0)
     module, x, y = MODELS[name]()
@@ -262,7 +235,6 @@ def _beside(
     tasks: Mapping[str, Callable[[], object]], step: Callable[[], None]
 ) -> tuple[dict[str, float], list[float]]:
     """Seconds of a call of each task and of an almost empty one; medians of the step in odd and even rounds."""
-    import torch
 
     one, empty = torch.ones(1), torch.ops.aten.detach.default
     everything = {**tasks, CALL: lambda: empty(one)}
@@ -290,7 +262,6 @@ def _taken(task: Callable[[], object], count: int) -> float:
 
 def _recorder() -> Any:
     """A mode that keeps one example of every distinct operation."""
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves, tree_map
 
@@ -332,7 +303,6 @@ def _recorder() -> Any:
 
 def _written(value: Any) -> str:
     """An argument as text: what decides the time of a call, and nothing else."""
-    import torch
 
     if isinstance(value, torch.Tensor):
         shape = "x".join(map(str, value.shape))
@@ -345,7 +315,6 @@ def _written(value: Any) -> str:
 
 def _work(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, float, float]:
     """Kind, flop and bytes of a call by the taxonomy; "uncounted" with the bytes of its operands where unknown."""
-    import torch
     from torch.utils._pytree import tree_leaves
 
     from slipstick.workloads.graph.assembly import Tensor
@@ -377,7 +346,6 @@ def _work(func: Any, args: Any, kwargs: Any, out: Any) -> tuple[str, float, floa
 
 
 def _tensors(tree: Any) -> list[Any]:
-    import torch
     from torch.utils._pytree import tree_leaves
 
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]

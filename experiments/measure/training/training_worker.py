@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from slipstick.common.lazy_torch import nn, torch
+
 BATCH = 4
 VOCABULARY = 2000
 FREQUENCIES = 40
@@ -26,8 +28,6 @@ def network(name: str, width: int) -> tuple[Any, Callable[[int], tuple[Any, Any]
     lstm: two LSTM layers encode, one decodes with attention, words (as GNMT);
     attention: two transformer layers, words (as BERT).
     """
-    import torch
-    from torch import nn
 
     class Gru(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -80,7 +80,6 @@ def network(name: str, width: int) -> tuple[Any, Callable[[int], tuple[Any, Any]
 def main() -> None:
     """Read the order and the lengths from standard input, write seconds to standard output."""
     order = json.loads(sys.stdin.readline())
-    import torch
     from torch.nn.functional import cross_entropy
 
     torch.manual_seed(0)

@@ -19,8 +19,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.bricks.brick_law import WholeLaw, extra_seconds, shipped
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
 from slipstick.estimators.roofline.measured_table import MeasuredTimes, measured_key
 from slipstick.estimators.schedules.critical_path import CriticalPath

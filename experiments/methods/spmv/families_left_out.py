@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.optional_packages import require_packages
 from slipstick.common.writer import write_json
-from slipstick.estimators.sparse.fitted_documents import from_document
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, label_kind
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
-from slipstick.experiments.methods.spmv.block_fits import constant, errors, reuse_of
+from slipstick.experiments.methods.spmv.kernel_fits import constant, errors, reuse_of
 from slipstick.workloads.kernels.blocks import BLOCK
 from slipstick.workloads.layers.image_layers import windows
 
@@ -119,7 +119,6 @@ class TrainedNetwork:
 
     def predict(self, blocks: FloatBlocks) -> Floats:
         """Seconds a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
-        import torch
 
         with torch.no_grad():
             parts = [self.module(part[:, None, :])[:, 0] for part in torch.from_numpy(blocks).split(4096)]
@@ -134,7 +133,6 @@ def train(
     The network sees labels over their mean.
     Raises InputError where blocks and labels do not fit, or are too few to be split.
     """
-    import torch
 
     recipe = recipe or Recipe()
     values = np.asarray(labels, dtype=np.float64)
@@ -175,7 +173,6 @@ def train(
 
 def network_of(shape: NetShape) -> Any:
     """The layers as torch's module, with fresh weights."""
-    from torch import nn
 
     layers: list[Any] = []
     inputs = 1
@@ -282,8 +279,7 @@ def own_labels_left_out(label: str | None, save: Path | None, epochs: int) -> tu
 
     Raises InputError where no label has this name, a kept fold cannot be read, or torch is not installed.
     """
-    if find_spec("torch") is None:
-        raise InputError("training the network needs PyTorch: pip install 'slipstick[torch]'")
+    require_packages(("torch",))
     labels = shipped_labels()
     kinds: tuple[LabelKind, ...] = LABEL_KINDS if label is None else (label_kind(label),)
     return rows_of(left_out(labels, kinds, save, Recipe(epochs=epochs))), labels.source

@@ -32,6 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 from slipstick.workloads.runs.step_profiles import StepProfile
@@ -145,7 +146,6 @@ class Profiler:
             return
         if self._session is None:
             self._open()
-        import torch
 
         began = time.thread_time()
         with torch.profiler.record_function(f"ProfilerStep#{number}"):
@@ -187,10 +187,6 @@ class Profiler:
         return ProfilerReport(tuple(self._steps), tuple(self._labels), self._closed)
 
     def _open(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise InputError("the profiler needs torch: pip install 'slipstick[torch]'") from None
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)

@@ -16,7 +16,8 @@ from functools import cache
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.methods.tuning.profiler import ALL_STEPS, Analyzer, Profiler, ProfilerReport, Sampling
+from slipstick.common.lazy_torch import nn, torch
+from slipstick.experiments.methods.tuning.profiler import Analyzer, Profiler, ProfilerReport
 
 LABELS = ("train", "evaluate", "checkpoint", "train on larger input", "train behind a slow loader")
 SCHEDULE = (
@@ -75,11 +76,10 @@ def record(settings: RunSettings | None = None, analyzer: Analyzer | None = None
     Raises InputError where torch is not installed.
     """
     settings = settings or RunSettings()
-    torch = _torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        job = _Job(torch, settings)
+        job = _Job(settings)
         profiler = Profiler()
         with job.loaders() as batches:
             profiler.start(analyzer)
@@ -97,64 +97,17 @@ def record(settings: RunSettings | None = None, analyzer: Analyzer | None = None
         torch.set_num_threads(threads)
 
 
-SAMPLED = Sampling(recorded=8, every=80)
-"""One window of eight steps in eighty: the window's own cost is shared by ten times the steps."""
-
-
-def overhead(settings: RunSettings | None = None, steps: int = 80, rounds: int = 4) -> dict[str, float]:
-    """Process CPU seconds per training step without the profiler, with it, and with `SAMPLED` windows, interleaved.
-
-    The thread that analyses is in it: the process's CPU time counts all threads.
-    """
-    settings = settings or RunSettings()
-    torch = _torch()
-    torch.set_num_threads(1)
-    job = _Job(torch, settings)
-    spent: dict[str, list[float]] = {"plain": [], "profiled": [], "sampled": []}
-    with job.loaders() as batches:
-        for _ in range(10):
-            job.do("train", batches)
-        for _ in range(rounds):
-            for name, times in spent.items():
-                began = time.process_time()
-                profiler = Profiler(sampling=SAMPLED if name == "sampled" else ALL_STEPS)
-                if name != "plain":
-                    profiler.start()
-                for _ in range(steps):
-                    with profiler.step("train"):
-                        job.do("train", batches)
-                if name != "plain":
-                    profiler.stop()
-                times.append((time.process_time() - began) / steps)
-    plain, profiled, sampled = (sorted(times)[len(times) // 2] for times in spent.values())
-    return {
-        "plain_s": plain,
-        "profiled_s": profiled,
-        "sampled_s": sampled,
-        "ratio": profiled / plain,
-        "sampled_ratio": sampled / plain,
-    }
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InputError("measure pipeline needs torch: pip install 'slipstick[torch]'") from None
-    return torch
-
-
 class _Job:
     """The network, its optimizer, and what each kind of step does."""
 
-    def __init__(self, torch: Any, settings: RunSettings) -> None:
-        self.torch, self.settings = torch, settings
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
         torch.manual_seed(settings.seed)
         self.networks = {width: self._network(width) for width in (settings.inputs, settings.larger)}
         self.optimizers = {width: torch.optim.Adam(network.parameters()) for width, network in self.networks.items()}
 
     def _network(self, inputs: int) -> Any:
-        nn, width = self.torch.nn, self.settings.width
+        width = self.settings.width
         hidden = [nn.Linear(inputs, width), nn.ReLU()]
         for _ in range(3):
             hidden += [nn.Linear(width, width), nn.ReLU()]
@@ -182,7 +135,7 @@ class _Job:
 
     def _endless(self, inputs: int, delay: float) -> Generator[Any, None, None]:
         settings = self.settings
-        loader = self.torch.utils.data.DataLoader(
+        loader = torch.utils.data.DataLoader(
             Examples(inputs, settings.batch, delay),
             batch_size=None,
             num_workers=settings.workers,
@@ -217,19 +170,19 @@ class _Job:
         features, labels = batch
         network, optimizer = self.networks[features.shape[1]], self.optimizers[features.shape[1]]
         optimizer.zero_grad()
-        self.torch.nn.functional.cross_entropy(network(features), labels).backward()
+        nn.functional.cross_entropy(network(features), labels).backward()
         optimizer.step()
 
     def _evaluate(self, batch: Any) -> None:
         features, labels = batch
-        with self.torch.no_grad():
+        with torch.no_grad():
             for network in (self.networks[features.shape[1]],) * EVALUATED:
                 (network(features).argmax(dim=1) == labels).float().mean()
 
     def _checkpoint(self) -> None:
-        with self.torch.profiler.record_function("checkpoint.save"):
+        with torch.profiler.record_function("checkpoint.save"):
             for network in self.networks.values():
-                self.torch.save(network.state_dict(), io.BytesIO())
+                torch.save(network.state_dict(), io.BytesIO())
 
 
 @dataclass(frozen=True)
@@ -247,8 +200,6 @@ class Examples:
         return self.batches
 
     def __getitem__(self, index: int) -> Any:
-        import torch
-
         if self.delay:
             time.sleep(self.delay)
         pool = _pool(self.batch, self.inputs)
@@ -258,6 +209,5 @@ class Examples:
 @cache
 def _pool(batch: int, inputs: int) -> Any:
     """A few ready batches in each process: a fast loader must cost next to nothing."""
-    import torch
 
     return torch.randn(4, batch, inputs, generator=torch.Generator().manual_seed(0))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.experiments.methods.tuning.tuner import Knob, Settings, Trial
@@ -223,8 +224,6 @@ class LoaderJob:
             yield StepProfile(step, began - origin, took, operations)
 
     def _loader(self, settings: Settings) -> Any:
-        import torch
-
         data = Storage(self.wait, self.batches, settings["cached"] == "storage")
         workers = settings["workers"]
         more: dict[str, Any] = (
@@ -246,8 +245,6 @@ class Storage:
         return self.batches
 
     def __getitem__(self, index: int) -> Any:
-        import torch
-
         if self.kept is not None and index in self.kept:
             return self.kept[index]
         time.sleep(self.wait)

@@ -17,8 +17,7 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.seqpoint import select
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.min_over_configs import MinOverConfigs
+from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -318,8 +317,8 @@ def kernels(network: Network, length: int) -> dict[str, float]:
     operand is transposed, batched or not) and tile: the one that the model's library picks for the product's sizes.
     """
     from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
+    from slipstick.estimators.symbolic.formula import parameters
     from slipstick.estimators.symbolic.lambdified import evaluate
-    from slipstick.estimators.symbolic.parameters import parameters
 
     bound = PROGRAM_OF[network]().bound({"batch": BATCH, "seq_len": length})
     gpu, model = vega(), estimator().operation

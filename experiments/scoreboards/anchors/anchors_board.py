@@ -18,9 +18,8 @@ import numpy as np
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity, unseen_group
-from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
+from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, noise_floor, roofline

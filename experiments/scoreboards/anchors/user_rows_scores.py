@@ -17,8 +17,7 @@ from slipstick.estimators.engine_steps.measured_steps import CONFIGURATION
 from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import LawKnown, open_to, with_known
 from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.transfer.next_measurements import next_rows

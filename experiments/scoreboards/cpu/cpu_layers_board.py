@@ -15,8 +15,8 @@ import numpy as np
 
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
+from slipstick.estimators.fitting.fitted_model import ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
-from slipstick.estimators.fitting.group_effects_model import ParameterPrior
 from slipstick.estimators.fitting.scores import log_quantile
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.symbolic.lambdified import FloatArray

@@ -19,25 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.bricks.brick_law import (
-    NAME,
-    ComposedTime,
-    TimedSequences,
-    WholeLaw,
-    call_seconds,
-    carried,
-    composed,
-    repaired,
-)
+from slipstick.estimators.bricks.brick_law import NAME, WholeLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, FloatArray, LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
+from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, FloatArray, LawFit, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
 from slipstick.estimators.fitting.scores import log_errors
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
-from slipstick.experiments.measure.bricks.bundled_bricks import FOLDER, SMALL, BundledBricks, own_bricks
 from slipstick.experiments.methods.bricks.brick_composition import (
     LAW,
     ModelScore,
@@ -46,6 +34,15 @@ from slipstick.experiments.methods.bricks.brick_composition import (
     summary,
 )
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, Timings, timings
+from slipstick.experiments.scoreboards.dlbricks.own_bricks import FOLDER, SMALL, BundledBricks, own_bricks
+from slipstick.experiments.scoreboards.dlbricks.timed_sequences import (
+    ComposedTime,
+    TimedSequences,
+    call_seconds,
+    carried,
+    composed,
+    repaired,
+)
 from slipstick.experiments.scoring.score import Board, Data, Metric, MissingError, Scored, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 

@@ -17,10 +17,8 @@ from slipstick.common.frames import csv_frame
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.power.power_limit import LAW, NAME, PowerLimit, of_fit
 from slipstick.estimators.symbolic.lambdified import FloatArray

@@ -20,10 +20,8 @@ from slipstick.common.frames import csv_frame
 from slipstick.estimators.composition.energy_and_cost import energy, moved_bytes
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior, TimeLaw
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, LawRows, ParameterPrior, TimeLaw
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel
 from slipstick.estimators.power.serving_power import ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups

@@ -14,9 +14,10 @@ import numpy as np
 from slipstick.common.frames import parquet_frame
 from slipstick.estimators.engine_steps.step_law import machine_groups
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.gpu.kernels.expert_layers import (
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, Columns, Grouping, LawFit, LawRows, ParameterPrior
+from slipstick.estimators.symbolic.formula import declared
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.experts.expert_layers import (
     ExpertLayers,
     LatentAttentions,
     LayerParameters,
@@ -24,8 +25,6 @@ from slipstick.estimators.gpu.kernels.expert_layers import (
     latent_decode_times,
     latent_prefill_times,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import declared
 from slipstick.experiments.scoreboards.gpu.gpu_data import machine_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine

@@ -7,7 +7,7 @@ Layers of experts and latent attention on a machine that nobody timed: the formu
 
 The nearest machine is of the same memory technology where one is, then of the nearest bandwidth. What it took over the
 formula at the nearest shapes goes along in several ways; the weights are those that generations left out have earned
-(`estimators/fitting/ensemble_weights.py`): of all cases, then of those of the kind, then of the case itself.
+(`ensemble_weights.py` beside it): of all cases, then of those of the kind, then of the case itself.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.fitting.ensemble_weights import Split, mixture
-from slipstick.estimators.gpu.kernels.expert_layers import LayerParameters
 from slipstick.estimators.gpu.programs.program_priors import SHAPES, SHAPES_REACH
-from slipstick.estimators.gpu.transfer.family_pooling import technology
+from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.experts.ensemble_weights import Split, mixture
 from slipstick.experiments.scoreboards.experts.expert_data import ExpertCase, FittedLayers, fitted, frames, standing_in
+from slipstick.experiments.scoreboards.experts.expert_layers import LayerParameters
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Part, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine

@@ -10,8 +10,7 @@ from warnings import warn
 import numpy as np
 
 from slipstick.estimators.fitting.scores import coverage, interval_score, width
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.plausibility import violations
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.gpu.transfer.unmeasured_machine import RowForecast
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import sp
 from slipstick.common.frames import csv_frame
-from slipstick.common.lazy_sympy import sp
+from slipstick.estimators.fitting.fitted_model import Columns
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
-from slipstick.estimators.fitting.group_effects_model import Columns
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.gpu.transfer.anchor_rows import Anchor, taken
+from slipstick.estimators.gpu.transfer.operation_times import Anchor, taken
 from slipstick.estimators.power.energy import MATRIX_ENERGY, NAMES, PowerModel
 from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
 from slipstick.experiments.scoreboards.gpu import gpu_data, gpu_tables

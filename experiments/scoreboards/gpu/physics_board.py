@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.plausibility import Violation, violations
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, Violation, violations
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoring.score import Board, Data, MissingError

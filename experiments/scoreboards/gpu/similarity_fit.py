@@ -16,18 +16,25 @@ import numpy as np
 
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import QUANTILE, LawFit
+from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
-from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.family_pooling import MachineFit, of_one_chip, pooled, weights
-from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, KernelClass, kind_of
-from slipstick.estimators.gpu.transfer.leave_one_device_out import LeaveOneOutDevice, left
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    MODEL,
+    PREFIX,
+    KernelClass,
+    MachineFit,
+    kind_of,
+    of_one_chip,
+    pooled,
+    weights,
+)
 from slipstick.estimators.gpu.transfer.operation_times import RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, SHARE
+from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 

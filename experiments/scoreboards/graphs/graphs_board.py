@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import parse_expression
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.readers import read_text, unknown_name
 from slipstick.estimators.symbolic.lambdified import compiled
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing

@@ -21,7 +21,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.estimators.serving.deployment import CONTEXT_BYTES, MEMORY_SHARE
 from slipstick.experiments.scoreboards.serving.serving_refit import MAKER

@@ -14,10 +14,8 @@ from slipstick.estimators.engine_steps.llama_cpp_fit import fit_name
 from slipstick.estimators.engine_steps.llama_cpp_step import LAWS, LEVELS, PROMPTING
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, mean_inner
+from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawFit, LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, mean_inner
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.local_llm.local_rows import FILES, LocalRow, known_rows, timed
 

@@ -13,9 +13,8 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.estimators.cpu.cpu_library_law import NAME, CpuLibraryLaw, chip_of, library_columns
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out
+from slipstick.estimators.fitting.fitted_model import LawRows
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
 from slipstick.experiments.scoreboards.programs.vision_law import Setting, lowered_graph

@@ -13,11 +13,10 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.prediction_bands import left_out
+from slipstick.estimators.fitting.prediction_bands import folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, PROGRAMS_FILE, SPREAD
-from slipstick.estimators.gpu.transfer.family_pooling import technology
+from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.experiments.calibrate.public_data import needed_folder, why_missing
 from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
 from slipstick.experiments.scoreboards.programs.image_networks import names

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
 from slipstick.estimators.gpu.programs.program_classes import kernel_class
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,

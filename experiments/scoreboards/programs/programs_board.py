@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.common.records import Same
 from slipstick.estimators.base.machine_family import shared_words
-from slipstick.estimators.fitting.folds import Fold
+from slipstick.estimators.fitting.prediction_bands import Fold
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUCTOR, ProgramRun, programs, runs_of
 from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks

@@ -19,9 +19,8 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import FloatArray, LawRows
-from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, left_out
+from slipstick.estimators.fitting.fitted_model import FloatArray, LawRows
+from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, folds, left_out
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.gpu.kernels.recurrent_law import DEEPBENCH, NAME, PYTORCH, RecurrentLaw, columns_of, groups_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline

@@ -17,7 +17,7 @@ import numpy as np
 from slipstick.common.records import Same
 from slipstick.estimators.cpu.cpu_library_law import CpuLibraryLaw
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.folds import Fold, folds
+from slipstick.estimators.fitting.prediction_bands import Fold, folds
 from slipstick.experiments.scoreboards.programs import vision_memory
 from slipstick.experiments.scoreboards.programs.cpu_library_fit import cpu_rows, on_cpu
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names

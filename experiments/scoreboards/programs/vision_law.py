@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.fitting.group_effects_model import UNGROUPED, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
     LAST_ORDERS,
     OTHERS,

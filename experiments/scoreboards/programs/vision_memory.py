@@ -19,7 +19,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, digest
 from slipstick.estimators.fitting.fitted_model import QUANTILE
-from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.prediction_bands import folds
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.memory_need import CONTEXT, NAME

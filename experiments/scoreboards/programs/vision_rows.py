@@ -13,7 +13,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.group_effects_model import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.vision_law import Setting
 

@@ -19,8 +19,7 @@ from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Priors, Recalibration
-from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import verdicts
+from slipstick.estimators.scaling.series import Series, verdicts
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, every_series

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.averaged_scaling import averaged
-from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.scaling.verdict import verdicts
+from slipstick.estimators.scaling.series import Series, verdicts
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.closed_forms import closed_form_rows

@@ -19,9 +19,8 @@ from scipy.special import ndtr
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.engine_steps.step_law import StepLaw
-from slipstick.estimators.fitting.folds import Fold, folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated
+from slipstick.estimators.fitting.fitted_model import LawRows
+from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.serving.serving_refit import FILE, more_cases, trained_on
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase, read_cases

@@ -21,11 +21,9 @@ from slipstick.estimators.engine_steps.engines import step_parameters
 from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import Fold
+from slipstick.estimators.fitting.fitted_model import FloatArray, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw
-from slipstick.estimators.fitting.group_effects_model import FloatArray, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.fitting.prediction_bands import calibrated
+from slipstick.estimators.fitting.prediction_bands import Fold, calibrated
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
 from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.scoreboards.serving.disaggregated import pool_scores

@@ -12,9 +12,8 @@ from slipstick.estimators.engine_steps.engines import ALONE
 from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
 from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import LeftOutRows, left_out
+from slipstick.estimators.fitting.fitted_model import LawRows
+from slipstick.estimators.fitting.prediction_bands import LeftOutRows, folds, left_out
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
 from slipstick.experiments.scoreboards.serving.inferencex import read_inferencex

@@ -26,8 +26,7 @@ from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import LawRows
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type

@@ -12,10 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from slipstick.estimators.engine_steps.step_law import StepLaw
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import Fold, folds
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
+from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds
 from slipstick.experiments.scoreboards.serving.serving_refit import GENERATION, LABELS, label, level_of, public_cases
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.experiments.scoreboards.serving.step_fit import step_rows

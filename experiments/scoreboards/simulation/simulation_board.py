@@ -27,8 +27,7 @@ from slipstick.estimators.schedules.trace_replay import replay
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.simulation.input_pipeline import Pipeline
-from slipstick.estimators.simulation.job import Job
-from slipstick.estimators.simulation.job_parameters import with_numbers
+from slipstick.estimators.simulation.job import Job, with_numbers
 from slipstick.estimators.simulation.queueing import StationVisit, closed_network
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.estimators.simulation.thread_simulation import SharedMemory, simulate_round

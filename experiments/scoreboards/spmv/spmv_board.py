@@ -11,8 +11,8 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.sparse.reuse_model import LabelKind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, family, shipped_labels
-from slipstick.experiments.methods.spmv.block_fits import FOLDS, constant, errors, folds, held_out, reuse_of
 from slipstick.experiments.methods.spmv.families_left_out import CONSTANT, NETWORK, REUSE, overall, read_folds
+from slipstick.experiments.methods.spmv.kernel_fits import FOLDS, constant, errors, folds, held_out, reuse_of
 from slipstick.experiments.papers.spmv_cnn.spmv_cnn_rows import OWN_FOLDS
 from slipstick.experiments.scoreboards.spmv.ginkgo import (
     DATASET,

@@ -17,9 +17,8 @@ from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, TRAINED
 from slipstick.estimators.sparse.spmv_devices import FORMATS
 from slipstick.estimators.sparse.spmv_devices import SHIPPED as DEVICES
 from slipstick.experiments.measure.spmv.labels import MeasuredProduct, shipped_labels, shipped_products
-from slipstick.experiments.methods.spmv.block_fits import fit_labels
-from slipstick.experiments.methods.spmv.device_fits import fit_public
-from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, held_out_logs
+from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, fit_labels, held_out_logs
+from slipstick.experiments.scoreboards.spmv.ginkgo import fit_public
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 
 VALUES = (500.0, 1000.0, 2000.0, 3000.0, LEARNT_ROWS, 10_000.0, 20_000.0)

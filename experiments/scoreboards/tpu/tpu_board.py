@@ -25,7 +25,7 @@ from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.fitting.scores import log_errors, mean_error
 from slipstick.estimators.fitting.student_t import student_scale, student_scatter
 from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane, infeed_share
-from slipstick.estimators.symbolic.parameters import parameters, with_parameters
+from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.question.registry import CALIBRATIONS

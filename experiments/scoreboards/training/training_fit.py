@@ -10,9 +10,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import Fold, folds
-from slipstick.estimators.fitting.group_effects_model import SOURCE, UNGROUPED, LawRows
-from slipstick.estimators.fitting.prediction_bands import calibrated, mean_inner
+from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawRows
+from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds, mean_inner
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms

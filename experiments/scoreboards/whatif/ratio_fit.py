@@ -21,8 +21,7 @@ from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.base.ratio_band import NEAR, RatioBand
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.folds import Places, folds
-from slipstick.estimators.fitting.prediction_bands import WORTH
+from slipstick.estimators.fitting.prediction_bands import WORTH, Places, folds
 from slipstick.estimators.fitting.ratio_uncertainty import NAME, OTHER_MACHINE, OTHER_NETWORKS, OTHER_SIZES
 from slipstick.estimators.gpu.transfer.kernel_class import times
 from slipstick.estimators.symbolic.lambdified import FloatArray

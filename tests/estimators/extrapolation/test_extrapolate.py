@@ -12,7 +12,7 @@ from slipstick.estimators.scaling import KINDS, Series, extrapolate, extrapolate
 from slipstick.estimators.scaling.laws.families import FAMILIES
 from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
 from slipstick.estimators.scaling.laws.terms import SharedIssue
-from slipstick.estimators.scaling.verdict import Certainty, verdicts
+from slipstick.estimators.scaling.series import Certainty, verdicts
 from slipstick.hwmodels.machine import Machine
 
 DOUBLINGS = np.array([1.0, 2, 4, 8, 16, 32, 64])

@@ -12,11 +12,9 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, load_fitted
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.folds import folds
+from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw, plain_fit
-from slipstick.estimators.fitting.group_effects_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.fitting.prediction_bands import calibrated, left_out, stretch
+from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
 
 
 @dataclass(frozen=True)

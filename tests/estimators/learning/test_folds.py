@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.fitting.folds import Fold, folds, within
+from slipstick.estimators.fitting.prediction_bands import Fold, folds, within
 
 MODEL = ["a", "a", "b", "b", "c", "c"]
 SYSTEM = ["x", "y", "x", "y", "y", "z"]

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit
-from slipstick.estimators.fitting.group_effects_model import SOURCE, LawRows
+from slipstick.estimators.fitting.fitted_model import SOURCE, LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import LawKnown, open_to, with_known
 from slipstick.estimators.fitting.user_rows import chosen
 from tests.estimators.learning.test_fit import Line, drawn

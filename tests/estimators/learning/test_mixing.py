@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.fitting.ensemble_weights import MethodWeights, Split, mixture
 from slipstick.estimators.fitting.fitted_model import QUANTILE
+from slipstick.experiments.scoreboards.experts.ensemble_weights import MethodWeights, Split, mixture
 
 WAYS = ("formula", "nearest")
 

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.bricks.brick_law import TimedSequences, call_seconds, carried, composed, repaired
+from slipstick.experiments.scoreboards.dlbricks.timed_sequences import (
+    TimedSequences,
+    call_seconds,
+    carried,
+    composed,
+    repaired,
+)
 
 
 def timed(layers: np.ndarray, call: float, sizes: tuple[int, ...] = (1, 2, 3, 5)) -> TimedSequences:

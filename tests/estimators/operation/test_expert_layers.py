@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.gpu.kernels.expert_layers import (
+from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.scoreboards.experts.expert_layers import (
     ExpertLayers,
     LatentAttentions,
     LayerParameters,
@@ -15,7 +16,6 @@ from slipstick.estimators.gpu.kernels.expert_layers import (
     latent_prefill_times,
     routed,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import machine
 
 

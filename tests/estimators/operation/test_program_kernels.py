@@ -13,16 +13,15 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.group_effects_model import LawRows
-from slipstick.estimators.gpu.gpu_step import gpu_step
-from slipstick.estimators.gpu.kernel_model_blend import ANOTHER_CLASS, STREAMS, program_shares
+from slipstick.estimators.fitting.fitted_model import LawRows
+from slipstick.estimators.gpu.gpu_step import ANOTHER_CLASS, STREAMS, gpu_step, program_shares
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
 from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
-from slipstick.estimators.interconnect.compute_and_collectives import DeviceAndCollectives
+from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import slipstick as ss
-from slipstick.estimators.symbolic.parameters import parameters
+from slipstick.estimators.symbolic.formula import parameters
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.layers.single import convolution, dense, elementwise, pool

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import decimal_mark, parse_json, read_text
+from slipstick.common.readers import decimal_mark, parse_json, read_lines
 from slipstick.workloads.importers.counters.counted import Counted, counted_number
 
 MOST_LINES = 200_000
@@ -47,14 +47,11 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
 
     Raises InputError where the file is none of these, or no event was counted.
     """
-    text = read_text(path)
-    if text.count("\n") > MOST_LINES:
-        raise InputError(f"{path}: more than {MOST_LINES:,} lines")
     values: dict[str, float] = {}
     scaled: dict[str, float] = {}
     missing: list[str] = []
     elapsed = None
-    lines = list(_events(text, path))
+    lines = list(_events(path))
     mark = decimal_mark((figure for one in lines for figure in one.figures()), path)
     for one in lines:
         value = counted_number(one.text, f"{path}: line {one.line}: {one.event}", mark)
@@ -71,9 +68,7 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     if elapsed is None and lines and lines[-1].at is not None:
         elapsed = lines[-1].at  # the end of the last interval
     if elapsed is None:
-        elapsed = next((values[name] for name in ("duration_time", "user_time") if name in values), None)
-        if elapsed is None and (clock := values.get("task-clock")) is not None:
-            elapsed = clock
+        elapsed = next((values[name] for name in ("duration_time", "user_time", "task-clock") if name in values), None)
     flop = [
         values[name] * _WIDTHS[match.group(1).lower()]
         for name in values
@@ -108,9 +103,9 @@ class _Event:
         yield from ((self.line, figure, False) for figure in _BESIDE.findall(self.beside))
 
 
-def _events(text: str, path: Path) -> Iterator[_Event]:
+def _events(path: Path) -> Iterator[_Event]:
     begun = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(read_lines(path, MOST_LINES), 1):
         if len(line) > 2000:
             raise InputError(f"{path}: line {number}: longer than 2,000 characters")
         if line.lstrip().startswith(_BEGINS):

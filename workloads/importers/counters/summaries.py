@@ -53,7 +53,7 @@ def read_summary(path: Path) -> tuple[Counted, ...]:
 
     Raises InputError where no line is the header of a summary, or a number cannot be read; names file and line.
     """
-    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
+    lines = read_lines(path, MOST_LINES, LIMIT_BYTES)
     seen = summary_columns(lines)
     chosen = _chosen(seen[1]) if seen else None
     if seen is None or chosen is None:

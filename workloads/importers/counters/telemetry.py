@@ -78,7 +78,7 @@ def read_telemetry(path: Path) -> tuple[Reported, ...]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str], list[str], list[str]]]:
-    lines = read_lines(path, LIMIT_BYTES, MOST_LINES)
+    lines = read_lines(path, MOST_LINES, LIMIT_BYTES)
     first, names, units = "", list[str](), list[str]()
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 
 PLAIN = (bool, int, float, complex, str, type(None))
 
@@ -74,7 +75,6 @@ def without_constants(model: Any, example: Sequence[Any] | Mapping[str, Any]) ->
     --------
     A model that is called as ``model(x, 0.5)`` becomes one that is called as ``bound(x)``.
     """
-    import torch
 
     keyed = dict(example) if isinstance(example, Mapping) else dict(enumerate(example))
     fixed = {place: value for place, value in keyed.items() if isinstance(value, PLAIN)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import sp
 from slipstick.workloads.graph.assembly import Number, Piece, Tensor
 from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product, stored_norm
 

@@ -16,12 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
-from slipstick.common.lazy_sympy import is_symbolic, sp
+from slipstick.common.expressions import is_symbolic, sp, symbol
+from slipstick.common.lazy_torch import torch
+from slipstick.common.optional_packages import require_packages
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import Assembly, ImportedNode, Piece, Tensor, assemble
@@ -216,8 +216,7 @@ def import_torch(
         optimizer = train
     if purpose not in ("training", "inference"):
         raise InputError(f"purpose = {purpose!r}: want 'training' or 'inference'")
-    if find_spec("torch") is None:
-        raise InputError("reading torch models needs torch: pip install 'slipstick[torch]'")
+    require_packages(("torch",))
     model, compiled = before_compilation(model)
     label = name or getattr(type(model), "__name__", "callable")
     if isinstance(inputs, (list, tuple, Mapping)):
@@ -268,8 +267,6 @@ def import_torch(
 
 
 def _torch_version() -> str:
-    import torch
-
     return str(torch.__version__)
 
 
@@ -301,7 +298,6 @@ def _one_pass(
     loss: Any,
     positional: bool,
 ) -> Recording:
-    import torch
     from torch.utils._pytree import tree_leaves
 
     with contextlib.ExitStack() as stack:

@@ -12,6 +12,7 @@ from traceback import extract_tb
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.common.readers import whole_number
 from slipstick.common.records import FrozenDict
 from slipstick.common.trusted_code import import_own
@@ -71,7 +72,6 @@ def _without_values(make: Callable[[], Any]) -> Any:
 @contextmanager
 def _parameters_unfilled() -> Iterator[None]:
     """Parameters are neither filled with random numbers nor copied with their values."""
-    import torch
     from torch.overrides import TorchFunctionMode
 
     class Unfilled(TorchFunctionMode):  # type: ignore[misc]  # untyped where torch is not installed
@@ -151,7 +151,6 @@ def inputs_from_text(shapes: Sequence[str]) -> Inputs:
 
     Raises InputError where one cannot be read, or some are named and some are not.
     """
-    import torch
 
     positional: list[Input] = []
     named: dict[str, Input] = {}

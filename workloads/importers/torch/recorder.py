@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import Any
 
+from slipstick.common.lazy_torch import torch
 from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.importers.torch.aten import Call
 from slipstick.workloads.importers.torch.aten_contractions import trilinear_shape
@@ -54,7 +55,6 @@ def make_recorder(sizes: FakeSizes, truth: Callable[[], bool] | None = None) -> 
 
     `truth` gives the truth values that the code reads from tensors; without it, reading one is torch's error.
     """
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
     from torch.utils.weak import WeakTensorKeyDictionary
@@ -253,7 +253,6 @@ class Subject:
 
 def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, training: bool) -> Subject:
     """Calls of a module with fake tensors for its own; tied tensors stay tied, the module stays as it is."""
-    import torch
 
     if not isinstance(model, torch.nn.Module):
         return Subject(model, {}, 0, 0)
@@ -286,7 +285,6 @@ def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, trai
 
 def before_compilation(model: Any) -> tuple[Any, bool]:
     """What its user wrote, and whether that or a part of it went through `torch.compile`."""
-    import torch
 
     written = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
     owner = getattr(written, "__self__", None)
@@ -313,7 +311,6 @@ def as_on_gpus() -> Iterator[None]:
     CPUs draw, scale and multiply one after the other. The fused inference path of nn.TransformerEncoder is left out:
     fake tensors do not know it.
     """
-    import torch
     from torch.nn import functional
 
     before = torch.backends.mha.get_fastpath_enabled()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import nn, torch
 from slipstick.workloads.graph.assembly import Number, Piece
 from slipstick.workloads.layers.sequence_layers import GATES
 
@@ -67,8 +68,6 @@ def recurrent_macros(recorder: Any) -> Iterator[None]:
 
     Raises InputError inside, where a module is given a packed sequence: its lengths are known to data only.
     """
-    import torch
-    from torch import nn
 
     class Macro(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod

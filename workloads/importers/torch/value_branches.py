@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_torch import torch
 from slipstick.workloads.graph.assembly import ImportedNode, assemble
 from slipstick.workloads.graph.workload import Workload
 
@@ -139,7 +140,6 @@ def _work(recording: BranchRecording, values: Mapping[str, int]) -> tuple[float,
 
 def _place() -> str:
     """File and line of the code that reads a value: the innermost that is neither torch's nor the recorder's."""
-    import torch
 
     beneath: Sequence[Path] = (Path(torch.__file__).parent, Path(__file__).parent)
     frame = sys._getframe(1)

@@ -64,7 +64,7 @@ def read_hlo(path: Path) -> dict[str, Function]:
 
     Raises InputError where the file holds no entry, a shape cannot be meant, or an operand is not there.
     """
-    lines = read_lines(path, LIMIT_BYTES, MAX_LINES)
+    lines = read_lines(path, MAX_LINES, LIMIT_BYTES)
     computations: dict[str, list[_Instruction]] = {}
     current: list[_Instruction] | None = None
     for number, line in enumerate(lines, 1):

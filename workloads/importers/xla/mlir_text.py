@@ -149,7 +149,7 @@ def _named_values(text: str) -> tuple[str, ...]:
 
 def _pieces(path: Path) -> Iterator[tuple[int, str]]:
     """Statements with all their lines, heads and ends of functions; strings, comments and constants are left out."""
-    lines = read_lines(path, LIMIT_BYTES, MAX_LINES)
+    lines = read_lines(path, MAX_LINES, LIMIT_BYTES)
     yield from _parted(lines, 1, path)
 
 

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import expression_text
-from slipstick.common.lazy_sympy import sp
+from slipstick.common.expressions import expression_text, sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import operation

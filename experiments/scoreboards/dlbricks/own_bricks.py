@@ -12,7 +12,7 @@ from slipstick.common.records import FrozenDict, validated
 from slipstick.experiments.measure.bricks.brick_store import Composition, MeasuredBricks
 from slipstick.hwmodels.machine import Machine
 
-FOLDER = Path(__file__).parent / "data"
+FOLDER = Path(__file__).parent / "measured"
 SMALL = FOLDER / "small_networks"
 """Thirteen networks of docs/own-network, of 0.1 to 10 ms, on another host, cut at G = 1 and 3."""
 RUNS = (1, 2)

@@ -14,8 +14,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.symbolic.cache_residency import PANELS, missed
+from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
-from slipstick.estimators.symbolic.parameters import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 
 Routing = Literal["balanced", "busiest", "skewed"]

@@ -1,0 +1,25 @@
+"""torch, imported when one of its names is first needed: it is an extra, and takes a second to load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from slipstick.common.optional_packages import require_packages
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A module by its name; its names raise an InputError where torch is not installed."""
+
+    path: str
+
+    def __getattr__(self, name: str) -> Any:
+        require_packages(("torch",))
+        return getattr(import_module(self.path), name)
+
+
+torch: Any = _Module("torch")
+nn: Any = _Module("torch.nn")
+fx: Any = _Module("torch.fx")
