@@ -1,4 +1,4 @@
-"""Loops over arrays on a CPU: layer conditions, traffic of each path, data cycles and the bandwidth roofline.
+"""Loops over arrays on a CPU: layer conditions, traffic of each path, and data cycles.
 
 A loop kernel reads and writes arrays at fixed offsets from its indices. Sort the accesses to one array by address: the
 gap between one and the next is the reuse distance, infinite for the first. A cache holds all reuse up to distance t if
@@ -26,8 +26,8 @@ from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.loop_kernels import LoopKernel, reuse_distances
 
-Bandwidth = Callable[[str, str], float]
-"""(level, benchmark) -> bytes a second of traffic."""
+Bandwidth = Callable[[str, "LineTraffic"], float]
+"""(level, lines that its path moves) -> bytes a second of traffic."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,6 @@ class LineTraffic:
 
     loads: float
     stores: float
-
-
-@dataclass(frozen=True)
-class RooflinePoint:
-    """How fast a kernel can be, and which path says so.
-
-    `iterations`: a second.
-    `flop_rate`: flop a second.
-    `level`, `benchmark`: the path that bounds it, and the benchmark whose bandwidth was taken.
-    """
-
-    iterations: float
-    flop_rate: float
-    level: str
-    benchmark: str
 
 
 def cache_traffic(
@@ -111,7 +96,7 @@ def data_cycles(
 ) -> dict[str, float]:
     """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
 
-    `memory_bandwidth`: bytes a second of traffic from main memory, or a function of (level, benchmark).
+    `memory_bandwidth`: bytes a second of traffic from main memory, or what gives it for a path and its lines.
     `sharpness`: see `cache_traffic`.
     """
     cycles = {}
@@ -121,10 +106,7 @@ def data_cycles(
         if level.bytes_per_cycle is not None:
             cycles[name] = busy * level.line / level.bytes_per_cycle
         elif busy:
-            if isinstance(memory_bandwidth, (int, float)):
-                rate = float(memory_bandwidth)
-            else:
-                rate = memory_bandwidth(name, nearest_benchmark(lines))
+            rate = memory_bandwidth(name, lines) if callable(memory_bandwidth) else memory_bandwidth
             cycles[name] = busy * level.line * machine.clock / rate
         else:
             cycles[name] = 0.0
@@ -153,47 +135,3 @@ def ecm_cycles(data: Mapping[str, float], overlapping: float, non_overlapping: f
     computations using the Execution-Cache-Memory model", ICS 2015, equation 1.
     """
     return max(overlapping, non_overlapping + sum(data.values()))
-
-
-def roofline(
-    kernel: LoopKernel,
-    shape: Sequence[int],
-    machine: Machine,
-    bandwidth: Bandwidth,
-    caches: Machine | None = None,
-) -> RooflinePoint:
-    """The slowest path by measured bandwidths; the arithmetic is not looked at.
-
-    `bandwidth`: (level, benchmark) -> bytes a second of traffic of the cores that run.
-    """
-    nearest, level = next(iter(machine.memory.items()))
-    moved = {nearest: (core_elements(kernel, shape, level.line), "load")}
-    for name, lines in path_traffic(kernel, shape, machine, caches).items():
-        if lines.loads + lines.stores:
-            moved[name] = (lines.loads + lines.stores, nearest_benchmark(lines))
-    seconds = {
-        name: elements * kernel.element_bytes / bandwidth(name, benchmark)
-        for name, (elements, benchmark) in moved.items()
-    }
-    slowest = max(seconds, key=lambda name: seconds[name])
-    _, benchmark = moved[slowest]
-    rate = 1 / seconds[slowest]
-    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark)
-
-
-BENCHMARKS: dict[str, LineTraffic] = {
-    "load": LineTraffic(1, 0),
-    "update": LineTraffic(1, 1),
-    "copy": LineTraffic(2, 1),
-    "triad": LineTraffic(4, 1),
-}
-"""Lines that the bandwidth benchmarks move for one line, write-allocate included."""
-
-
-def nearest_benchmark(lines: LineTraffic) -> str:
-    """The benchmark whose loads per store are nearest; with a tie the one of fewer streams."""
-    if not lines.stores:
-        return "load"
-    wanted = lines.loads / lines.stores
-    stored = {name: b.loads / b.stores for name, b in BENCHMARKS.items() if b.stores}
-    return min(stored, key=lambda name: abs(stored[name] - wanted))
