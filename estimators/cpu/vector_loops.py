@@ -1,4 +1,4 @@
-"""Loops over vectors: one bandwidth as the SpMV paper published it, or the level where the vectors are found."""
+"""Loops over vectors at the level where the vectors are found."""
 
 from __future__ import annotations
 
@@ -16,32 +16,6 @@ from slipstick.estimators.symbolic.cache_residency import cost_by_level
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.kernels.blocks import VALUE_BYTES
-
-PAPER = "Barreda, Dolz, Castano 2020, Section 6.2"
-
-
-@dataclass(frozen=True)
-class LoopRoofline(FormulaModel):
-    """I = max(flops, 1) / (max(memops, 1) x 8 bytes), T = max(flops, 1) / min(p, b I), as published.
-
-    p is the machine's double-precision vector peak, b the bandwidth of its main memory.
-    """
-
-    def key(self, op: Op, machine: Machine) -> Hashable:
-        """One formula for all loops."""
-        return "loop"
-
-    def formula(self, op: Op, machine: Machine) -> Formula:
-        """Symbols: operation.flops, operation.memops, machine.*."""
-        _require(op, "flops", "memops")
-        flops = sp.Max(symbol("operation.flops"), 1)
-        traffic = sp.Max(symbol("operation.memops"), 1) * VALUE_BYTES
-        peak = product_of_fields(machine.peak_factors("vector", "float64"))
-        bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        intensity = flops / traffic
-        terms = {"compute": flops / peak, "memory": flops / (bandwidth * intensity)}
-        return Formula(flops / sp.Min(peak, bandwidth * intensity), "s", PAPER, FrozenDict(terms))
 
 
 @dataclass(frozen=True)
@@ -63,7 +37,7 @@ class LevelLoops(CheckedParameters, FormulaModel):
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.{first,second}_{bytes,volume}, operation.chain, machine.*, parameter.*."""
-        _require(op, "chain", "first_bytes", "first_volume", "second_bytes", "second_volume")
+        require_dims(op, "chain", "first_bytes", "first_volume", "second_bytes", "second_volume")
         levels = tuple(level for level in machine.memory if machine.memory[level].capacity)
         kind = "gather_sum" if op.kind == "gather_sum" else "vector_loop"
         return _level_formula(kind, levels, tuple(map(machine.bandwidth_factors, levels)))
@@ -85,7 +59,8 @@ def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str,
     return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", FrozenDict(terms))
 
 
-def _require(op: Op, *dims: str) -> None:
+def require_dims(op: Op, *dims: str) -> None:
+    """Raises InputError where a loop lacks some of its counts."""
     missing = [name for name in dims if name not in op.dims]
     if missing:
         raise InputError(f"operation {op.name!r} ({op.kind}) is no counted loop: it lacks {', '.join(missing)}")

@@ -12,7 +12,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import write_json
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.cpu.vector_loops import LevelLoops, LoopRoofline
+from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sparse.reuse_model import (
@@ -27,6 +27,7 @@ from slipstick.estimators.sparse.reuse_model import (
     term_counts,
 )
 from slipstick.estimators.sparse.sparse_products import estimate_spmv
+from slipstick.experiments.scoreboards.spmv.pagerank_scores import LoopRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
