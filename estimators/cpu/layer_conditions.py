@@ -45,7 +45,7 @@ class LayerConditions(CheckedParameters, OperationModel):
 
     @property
     def allocated(self) -> float:
-        """`write_allocate`, all where nobody said: GCC and Clang stream no store of a loop unless it asks for it."""
+        """`write_allocate`, all where nobody said: GCC and Clang stream no store of a loop by themselves."""
         return self.write_allocate if self.write_allocate >= 0 else 1.0
 
     def runs_at(self) -> Clock:
