@@ -78,10 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     SystemExit
         Always: code 0 done, 1 a check failed, 2 bad input, 3 a defect of ours, 130 interrupted.
     """
+    from slipstick.common.lazy_methods import compile_methods_late
+
+    compile_methods_late()
     import gc
 
-    gc.set_threshold(100_000, 20, 10)  # most of what a command makes lives to its end: few searches for the rest
+    gc.set_threshold(300_000, 20, 10)  # most of what a command makes lives to its end: few searches for the rest
 
     from slipstick.experiments.cli.cli import run
 
-    raise SystemExit(run(None if arguments is None else [*arguments]))
+    code = run(None if arguments is None else [*arguments])
+    gc.freeze()  # nothing is searched once more at the end of the process
+    raise SystemExit(code)

@@ -2,7 +2,7 @@
 
 from .estimators.scaling import extrapolate_many as extrapolate_many
 from .estimators.scaling.surfaces import extrapolate_surface as extrapolate_surface
-from .estimators.scaling.laws.families import AMDAHL as AMDAHL
-from .estimators.scaling.laws.families import USL as USL
+from .estimators.scaling.laws.terms import AMDAHL as AMDAHL
+from .estimators.scaling.laws.terms import USL as USL
 from .estimators.scaling.speedup import advise as advise
 from .estimators.scaling.speedup import gains as gains

@@ -2,7 +2,7 @@
 
     python -m tools.prebuilt
 
-Runs `estimate` and `explain` of usual networks on usual machines, and gathers what was kept. A question
+Runs `estimate`, `explain` and `whatif` of usual networks on usual machines, and gathers what was kept. A question
 beside these makes its formulas itself, as all do where the sources are others than those that made the file: it is no
 part of the repository. It is made before a wheel is built, and by `make demo`, `install`, `test` and `bench`.
 """
@@ -18,10 +18,10 @@ from typing import get_args
 
 MACHINES = (
     *("a100-sxm-80gb", "a100-80-dgx", "b200-sxm", "h100-dgx", "h100-sxm", "h200-sxm"),
-    *("l4", "l40s", "mi300x", "rtx-4090", "t4"),
+    *("a100-pcie-40gb", "l4", "l40s", "mi300x", "rtx-4090", "t4"),
 )
 """Others of the same form have the same formulas."""
-EVERYWHERE = ("gpt2", "resnet50")
+EVERYWHERE = ("gpt2", "resnet50", "bert-base-inference")
 """Networks whose formulas are made for each machine."""
 ON_ONE = ("llama-3-8b-decode",)
 PARALLEL = ("megatron-175b",)
@@ -31,7 +31,7 @@ NODES = ("a100-80-dgx", "h100-dgx")
 REFUSED = 2
 """What a question that cannot be answered ends with."""
 EXPLAINED = (("gpt2", "a100-sxm-80gb"), ("gpt2", "h100-sxm"), ("gpt2", "rtx-4090"))
-"""Networks and machines of the explanations that are made: each takes four kilobytes of the wheel."""
+"""Networks and machines of the explanations and sweeps of the clock that are made: each takes four kilobytes."""
 
 
 def questions() -> list[list[str]]:
@@ -45,6 +45,10 @@ def questions() -> list[list[str]]:
         *(["estimate", network, "--on", machine] for network, machine in pairs),
         *(["estimate", EVERYWHERE[0], "--on", machine, "--estimator", "roofline"] for machine in MACHINES),
         *(["explain", network, "--on", machine] for network, machine in EXPLAINED),
+        *(
+            ["whatif", network, "--on", machine, "--vary", "machine.clock=1GHz,1.5GHz"]
+            for network, machine in EXPLAINED
+        ),
     ]
 
 

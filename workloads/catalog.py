@@ -424,7 +424,7 @@ def _training(name: str, precision: str = "bf16") -> Workload:
 
 @lru_cache(maxsize=8)
 def _training_of(model: LanguageModel, precision: str) -> Workload:
-    from slipstick.workloads.language.training_of import training_of
+    from slipstick.workloads.language.language_step import training_of
 
     return training_of(model, precision)
 

@@ -199,12 +199,20 @@ class PointByPoint:
         """Seconds at one point."""
         return float(self.estimator.at(self.workload, self.machine, self.run, point))
 
-    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
-        """Seconds, in the shape to which the arrays broadcast."""
+    def arrays(self, values: Mapping[str, npt.ArrayLike]) -> dict[str, FloatArray]:
+        """The free quantities, each in the shape to which all broadcast.
+
+        Raises InputError where one has no array.
+        """
         for name in self.free:
             if name not in values:
                 raise InputError(f"no array for the free quantity {name}")
         arrays = np.broadcast_arrays(*(np.asarray(values[name], dtype=np.float64) for name in self.free))
+        return dict(zip(self.free, arrays, strict=True))
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast."""
+        arrays = list(self.arrays(values).values())
         shape = arrays[0].shape if arrays else ()
         points = zip(*(array.ravel() for array in arrays), strict=True) if arrays else [()]
         times = [self.at(dict(zip(self.free, map(float, point), strict=True))) for point in points]

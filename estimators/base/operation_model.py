@@ -13,6 +13,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
+from slipstick.common.size_column import aligned
 from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
@@ -95,14 +96,18 @@ class FormulaModel(OperationModel, Protocol):
         return None
 
     def times(self, operations: Sequence[Op], machine: Machine) -> FloatArray:
-        """Seconds of one execution of each operation, shape (operations,)."""
-        times = np.empty(len(operations))
+        """Seconds of one execution of each operation, shape (operations,); of sizes in columns (operations, points)."""
+        parts: list[tuple[npt.NDArray[np.intp], FloatArray]] = []
         numbers = {f"parameter.{name}": value for name, (value, _) in parameters(self).items()}
         for rows in rows_of(self, operations, machine):
             for name, path in _paths(rows.formula.names):
                 if name not in numbers:
                     numbers[name] = float(machine.get(path))
-            times[rows.indices] = rows.formula.evaluate({**numbers, **rows.amounts})
+            parts.append((rows.indices, rows.formula.evaluate({**numbers, **rows.amounts})))
+        points = max((made.shape[1:] for _, made in parts if made.ndim > 1), default=())
+        times = np.empty((len(operations), *points))
+        for indices, made in parts:
+            times[indices] = made if made.ndim in (0, len(points) + 1) else made[:, None]
         return times
 
     def bounds(self, operations: Sequence[Op], machine: Machine) -> list[str | None]:
@@ -132,7 +137,7 @@ class FormulaRows:
     """Operations of one formula.
 
     `indices`: their places among all operations.
-    `amounts`: what the formula and its terms read of them, by name, shape (indices,).
+    `amounts`: what the formula and its terms read of them, by name, see `aligned`.
     """
 
     formula: Evaluable
@@ -163,8 +168,8 @@ def promised_form(model: FormulaModel, machine: Machine) -> Hashable:
 
 
 def _counted_by(model: FormulaModel) -> Hashable:
-    """The model where it counts amounts in a way of its own; None where it counts as all do."""
-    return None if type(model).amount is FormulaModel.amount else cast(Hashable, model)
+    """The model where it counts amounts in a way of its own; of others the names of parameters, as keys hold some."""
+    return tuple(parameters(model)) if type(model).amount is FormulaModel.amount else cast(Hashable, model)
 
 
 @lru_cache(maxsize=8)
@@ -183,7 +188,7 @@ def _rows(model: FormulaModel, operations: Sequence[Op], machine: Machine, known
     for key, indices in groups.items():
         alike = [operations[index] for index in indices]
         formula = known.get(repr(key), partial(_lowered, model, alike[0], machine))
-        amounts = {name: np.array(list(map(float, model.amounts(alike, name)))) for name in formula.amounts}
+        amounts = aligned({name: model.amounts(alike, name) for name in formula.amounts})
         for amount in amounts.values():
             amount.flags.writeable = False
         rows.append(FormulaRows(formula, np.array(indices, dtype=np.intp), amounts))

@@ -139,8 +139,13 @@ class FormulaSchedule(Schedule, Protocol):
             quantity, _, lane = name.partition(".")
             if quantity in ("time", "count"):
                 inside = np.array([of_lane == lane for of_lane in known], dtype=bool)[place]
-                values[name] = float(np.sum((times * counts if quantity == "time" else counts)[inside]))
+                values[name] = np.sum(((times.T * counts).T if quantity == "time" else counts)[inside], axis=0)
         return formula, values
+
+    def seconds(self, workload: Workload, times: FloatArray, machine: Machine, run: Mapping[str, float]) -> FloatArray:
+        """The time of `combine` alone, shape (); of times in columns, shape (operations, points), (points,)."""
+        formula, values = self.at_times(workload, times, machine, run)
+        return formula.evaluate(values)
 
     def bounding_lanes(self) -> frozenset[str]:
         """Lanes whose count bounds what others gain by sharing: it stays where their own time is left out."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from slipstick.common.records import FrozenDict, Same
+from slipstick.common.size_column import Sized
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import resident
@@ -35,7 +36,7 @@ def between_uses(bound: Workload, machine: Machine) -> Machine:
 
 
 @lru_cache(maxsize=8)
-def _weights(workload: Same[Workload]) -> float | None:
+def _weights(workload: Same[Workload]) -> Sized | None:
     """Bytes that a program keeps from one pass to the next: what its graph states, or the weights of its products.
 
     An operation alone stands for itself: it finds what the repetition before left.

@@ -18,6 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
+from slipstick.common.size_column import SizeColumn, Sized, is_column
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint, put_in
 from slipstick.estimators.base.operation_model import (
@@ -180,9 +181,11 @@ class ComposedEstimator(EstimatorBase):
             kept.append(estimate_power_capped(self, workload, machine, run, self.runs_at()))
         return kept[0]
 
-    def time(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> float:
-        """The seconds of `estimate` alone."""
+    def time(self, workload: Workload, machine: Machine, run: Mapping[str, Sized] | None = None) -> Sized:
+        """The seconds of `estimate` alone; of sizes in columns a column."""
         run = FrozenDict({**self.schedule.run_defaults(machine), **(run or {})})
+        if any(map(is_column, run.values())):
+            return self.in_columns(workload, machine, run)[2].view(SizeColumn)
         if cap_was_set(machine, self.runs_at()):
             return self.estimate(workload, machine, run).time
         return self._timed(workload, machine, run)[2].time
@@ -192,7 +195,7 @@ class ComposedEstimator(EstimatorBase):
         if type(self).estimate is not ComposedEstimator.estimate:
             return super().at(workload, machine, run, point)
         changed, values, given = put_in(machine, run, point)
-        return (self.with_parameters(given) if given else self).time(workload, changed, values)
+        return float((self.with_parameters(given) if given else self).time(workload, changed, values))
 
     def as_clocked(self, workload: Workload, machine: Machine, run: FrozenDict[float]) -> Estimate:
         """The same at the machine's clock, whatever another cap than the rated one does to it."""
@@ -224,10 +227,30 @@ class ComposedEstimator(EstimatorBase):
     ) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        once = seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
-        times = once[bound.distinct.place]
+        times = self._once(bound, machine)[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
         return bound, times, self.schedule.combine(bound, times, machine, numbers)
+
+    def _once(self, bound: Workload, machine: Machine) -> FloatArray:
+        """Seconds of one execution of each distinct operation, shape (distinct,); of columns (distinct, points)."""
+        return seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
+
+    def in_columns(
+        self, workload: Workload, machine: Machine, run: Mapping[str, Sized]
+    ) -> tuple[Workload, FloatArray, FloatArray]:
+        """The bound operations, seconds of one execution of each distinct one, shape (distinct, points), and of the
+        whole, shape (points,), where numbers of the run are columns (`SizeColumn`).
+
+        Raises InputError where the schedule is no formula, SizesDifferError where operations or their laws differ
+        between the points.
+        """
+        run = FrozenDict({**self.schedule.run_defaults(machine), **run})
+        bound = self.bound(workload, machine, run)
+        once = self._once(bound, machine)
+        if not isinstance(self.schedule, FormulaSchedule):
+            raise InputError(f"the schedule {type(self.schedule).__name__} is no formula: it takes one size at a time")
+        numbers = {**self.graph(workload, machine).defaults, **run}
+        return bound, once, self.schedule.seconds(bound, once[bound.distinct.place], machine, numbers)
 
     def compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None

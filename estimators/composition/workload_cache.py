@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from slipstick.common.records import FrozenDict, Same
+from slipstick.common.size_column import Sized
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.footprint import resident_bytes
@@ -44,7 +45,7 @@ def bound_with(workload: Same[Workload], run: FrozenDict[float]) -> Workload:
 
 
 @lru_cache(maxsize=FEW)
-def resident(workload: Same[Workload]) -> float | None:
+def resident(workload: Same[Workload]) -> Sized | None:
     """Bytes that lie in memory at once (see `resident_bytes`); None where the graph does not say."""
     return resident_bytes(workload.it)
 

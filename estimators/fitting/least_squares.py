@@ -243,10 +243,3 @@ def fit_formula(
     return fit_least_squares(
         residuals, names, [start[n] for n in names], [b[0] for b in limits], [b[1] for b in limits], jacobian
     )
-
-
-def lowest(loss: Callable[[npt.NDArray[np.float64]], float], start: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The numbers at which a loss without a derivative is lowest (Powell's method), in the shape of `start`."""
-    from scipy.optimize import minimize
-
-    return np.asarray(minimize(loss, start, method="Powell").x, dtype=np.float64)

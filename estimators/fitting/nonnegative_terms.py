@@ -12,9 +12,9 @@ from importlib.util import module_from_spec
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from slipstick.estimators.symbolic.lambdified import FloatArray
+
 COMPILED = "1.17."
 """Releases of scipy in which `scipy.optimize.nnls` calls `_slsqplib.nnls` so."""
 TOO_MANY_ROUNDS = 3

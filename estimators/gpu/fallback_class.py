@@ -6,11 +6,11 @@ bandwidth that additions reach; convolutions in the types of the matrix units ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from slipstick.common.size_column import Sized, largest, log2, number, smallest
 from slipstick.estimators.gpu.kernels.kernel_classes import apart
 from slipstick.estimators.gpu.transfer.pooling_constants import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.hwmodels.machine import HALF
@@ -50,12 +50,7 @@ class Beyond:
     @property
     def octaves(self) -> float:
         """Beyond the nearer end."""
-        return math.log2(self.low / self.value) if self.value < self.low else math.log2(self.value / self.high)
-
-    @property
-    def spread(self) -> float:
-        """Added to the scatter of the class, standard deviation of log time."""
-        return min(FARTHEST_OUT, PER_OCTAVE * self.octaves)
+        return float(_octaves(self.value, self.low, self.high))
 
 
 def beyond(op: Op) -> Beyond | None:
@@ -71,6 +66,11 @@ def beyond(op: Op) -> Beyond | None:
     return max(places, key=lambda place: place.octaves, default=None)
 
 
+def _octaves(value: Sized, low: float, high: float) -> Sized:
+    """Beyond the nearer end of a range; 0 or less inside."""
+    return log2(largest(low / value, value / high))
+
+
 @cache
 def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     """The range of each dimension in what was measured of a kind, or of its most usual data type."""
@@ -81,6 +81,16 @@ def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
 def fallback_class_for(name: str, measured: Collection[str]) -> FallbackClass | None:
     """The measured class nearest to one (`class_of`); None where none resembles it."""
     return next((one for one in _candidates(name) if one.measured in measured), None)
+
+
+def spread_beyond(op: Op) -> Sized:
+    """What is added to the scatter of an operation's class outside of the measured shapes, standard deviation of log
+    time; of sizes in columns point by point."""
+    octaves = 0.0
+    for dim, (low, high) in _measured(op.kind, op.dtype).items():
+        if dim in op.dims:
+            octaves = largest(octaves, _octaves(number(op.dims[dim]), low, high))
+    return smallest(FARTHEST_OUT, PER_OCTAVE * octaves)
 
 
 def stored_narrower(op: Op) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 
 from slipstick.common.formatting import share_shown
+from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, log, number, smallest
 from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_shares import Parts
-from slipstick.estimators.gpu.fallback_class import WEIGHTS_ALONE, Beyond, beyond, stored_narrower
+from slipstick.estimators.gpu.fallback_class import WEIGHTS_ALONE, Beyond, beyond, spread_beyond, stored_narrower
 from slipstick.estimators.gpu.kernels.kernel_classes import class_of
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
@@ -46,8 +47,8 @@ class Spent:
     `programs` is the share of whole programs in its log time (`SharedKernels.share`)."""
 
     op: Op
-    time: float
-    contribution: float
+    time: Sized
+    contribution: Sized
     programs: float = 0.0
 
 
@@ -62,20 +63,37 @@ def spent_on(answer: Estimate, bound: Workload, programs: Callable[[Op], float])
     return list(map(Spent, operations, times, whole, map(programs, operations)))
 
 
+def spent_in_columns(bound: Workload, seconds: FloatArray, programs: Callable[[Op], float]) -> list[Spent]:
+    """The same at many sizes; `seconds` of one execution of each distinct operation, shape (distinct, points)."""
+    operations = bound.distinct.operations
+    counts = np.bincount(bound.distinct.place, bound.executions, len(operations))
+    times = np.ascontiguousarray(seconds).view(SizeColumn)
+    whole = (times.T * counts).T
+    return list(map(Spent, operations, times, whole, map(programs, operations)))
+
+
+def uneven_share(spent: Sequence[Spent]) -> Sized:
+    """Share of the time of products of 16-bit numbers whose rows do not fill the widest loads."""
+    odd = sum(one.contribution * (_odd_rows(one.op) > 0) for one in spent)
+    return odd / (sum(one.contribution for one in spent) or 1.0)
+
+
+def _odd_rows(op: Op) -> Sized:
+    """The longest of an operation's rows that do not fill the widest loads; 0 where all do."""
+    half = op.kind == "gemm" and op.dtype in HALF
+    # the gradient of weights reads its other operand by rows of n, the gradient of the result
+    names = ("m", "k", "n") if op.attributes.get("phase") == "backward" else ("m", "k")
+    sizes = [number(op.dims[name]) for name in names] if half else []
+    return reduce(largest, [size * ((size > ROW) & (size % ROW != 0)) for size in sizes], 0.0)
+
+
 def uneven(spent: Sequence[Spent]) -> list[Condition]:
     """Products of 16-bit numbers whose rows do not fill the widest loads; none where they take little time."""
-    times: dict[int, float] = {}
-    for one in spent:
-        half = one.op.kind == "gemm" and one.op.dtype in HALF
-        # the gradient of weights reads its other operand by rows of n, the gradient of the result
-        names = ("m", "k", "n") if one.op.attributes.get("phase") == "backward" else ("m", "k")
-        sizes = [int(one.op.dims[name]) for name in names] if half else []
-        if odd := [size for size in sizes if size > ROW and size % ROW]:
-            times[max(odd)] = times.get(max(odd), 0.0) + one.contribution
-    share = sum(times.values()) / (sum(one.contribution for one in spent) or 1.0)
+    share = uneven_share(spent)
     if share < LEAST_SHARE:
         return []
-    rows = ", ".join(f"{size:,}" for size in sorted(times, reverse=True)[:3])
+    sizes = sorted({_odd_rows(one.op) for one in spent} - {0.0}, reverse=True)
+    rows = ", ".join(f"{size:,.0f}" for size in sizes[:3])
     words = f"16-bit products with rows of {rows}, no multiple of {ROW}: {share_shown(share)} of the time"
     return [Condition(ROWS, words, UNMEASURED)]
 
@@ -132,7 +150,7 @@ def band(
     *,
     network: bool = True,
     without: Collection[str] = (),
-) -> float:
+) -> Sized:
     """Standard deviation of log time of a whole: of one class as if all its operations erred alike, of several
     classes independently; wider beyond the measured shapes, for weights stored narrower than they are multiplied, for
     the convolutions of a `network`, and for operations of which the bytes alone are counted. Where a host issues the
@@ -142,27 +160,33 @@ def band(
     `without`: names of conditions that add nothing: `SHAPES`, `STORED`, `LEFT_OUT`.
     """
     names = [class_of(one.op) for one in spent]
-    stds = [scatter[name].at(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
-    unmeasured = [beyond(one.op) if one.contribution > 0 and SHAPES not in without else None for one in spent]
+    stds = [scatter[name].of(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
+    unmeasured = [spread_beyond(one.op) if one.contribution > 0 and SHAPES not in without else 0.0 for one in spent]
     narrow = [WEIGHTS_ALONE if STORED not in without and stored_narrower(one.op) else 0.0 for one in spent]
-    alone = np.hypot(np.hypot(stds, [place.spread if place else 0.0 for place in unmeasured]), narrow)
-    programs = np.array([one.programs for one in spent])
-    errors: dict[str, float] = {}
-    whole = convolutions = 0.0
-    known = np.hypot((1 - programs) * alone, programs * of_programs)
     unknown = [LEFT_OUT not in without and one.op.kind == "uncounted" for one in spent]
-    stds = np.where(unknown, UNCOUNTED, known).tolist()
-    for one, name, std in zip(spent, names, stds, strict=True):
+    programs = [one.programs for one in spent]
+    of_each = np.broadcast_to(of_programs, len(spent)).tolist()
+    has = aligned(
+        {"stds": stds, "unmeasured": unmeasured, "narrow": narrow, "programs": programs, "of programs": of_each,
+         "unknown": unknown}
+    )  # fmt: skip
+    alone = np.hypot(np.hypot(has["stds"], has["unmeasured"]), has["narrow"])
+    errors: dict[str, Sized] = {}
+    whole: Sized = 0.0
+    convolutions: Sized = 0.0
+    known = np.hypot((1 - has["programs"]) * alone, has["programs"] * has["of programs"])
+    known = np.where(has["unknown"], UNCOUNTED, known)
+    for one, name, std in zip(spent, names, known.tolist() if known.ndim == 1 else known.view(SizeColumn), strict=True):
         errors[name] = errors.get(name, 0.0) + std * one.contribution
         whole += one.contribution
         convolutions += one.contribution * (1 - one.programs) if one.op.kind == "convolution" else 0.0
-    kernels = float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
+    kernels = number(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
     if network:
-        kernels = float(np.hypot(kernels, CONVOLUTIONAL * min(1.0, 4 * convolutions / (whole or 1.0))))
-    return float(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
+        kernels = number(np.hypot(kernels, CONVOLUTIONAL * smallest(1.0, 4 * convolutions / (whole or 1.0))))
+    return number(np.hypot(longer_of(whole, kernels, host, HOST), WHOLE))
 
 
-def longer_of(device: float, of_device: float, host: float, of_host: float) -> float:
+def longer_of(device: Sized, of_device: Sized, host: float, of_host: float) -> Sized:
     """Root mean square of log(longer / the longer of two times), each of a normal logarithm.
 
     `device`, `host`: seconds.
@@ -178,10 +202,12 @@ def longer_of(device: float, of_device: float, host: float, of_host: float) -> f
     if host <= 0 or device <= 0:
         return of_device
     points, weights = _nodes()
-    logs = math.log(device) + of_device * points[:, None], math.log(host) + of_host * points[None, :]
-    longer = np.maximum(*logs)
-    squares = (longer - math.log(max(device, host))) ** 2
-    return float(np.sqrt(np.sum(weights[:, None] * weights[None, :] * squares) / (2 * np.pi)))
+    sides = log(device), of_device, log(largest(device, host))
+    center, scatter, middle = (np.asarray(each)[..., None, None] for each in sides)
+    longer = np.maximum(center + scatter * points[:, None], math.log(host) + of_host * points[None, :])
+    squares = (longer - middle) ** 2
+    mean = np.sum(weights[:, None] * weights[None, :] * squares, axis=(-2, -1)) / (2 * np.pi)
+    return number(np.sqrt(mean).view(SizeColumn) if np.ndim(mean) else np.sqrt(mean))
 
 
 @cache

@@ -22,13 +22,14 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown, shown
 from slipstick.common.records import FrozenDict, Same
+from slipstick.common.size_column import SizeColumn, Sized, hypot, is_column, log, number, smallest, where
 from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
@@ -42,8 +43,10 @@ from slipstick.estimators.gpu.gpu_bands import (
     band,
     of_libraries,
     outside,
+    spent_in_columns,
     spent_on,
     uneven,
+    uneven_share,
 )
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
@@ -288,9 +291,14 @@ def gpu_step(
     `library`: the one that the machine names and that was not measured, else "".
     """
     free = machine.runtime.free_kinds
-    operations = lowered_graph(workload, machine).distinct.operations
+    lowered = lowered_graph(workload, machine)
+    operations = lowered.distinct.operations
     computed = [op for op in operations if op.kind not in (*free, "collective")]
+    columns = any(map(is_column, (run or {}).values()))
     classes = {class_of(op) for op in computed}
+    if columns:  # where a size is 1 another class may answer
+        bound = bound_with(Same(lowered), FrozenDict(run or {}))
+        classes |= {class_of(op) for op in bound.distinct.operations if op.kind not in (*free, "collective")}
     kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
@@ -304,41 +312,54 @@ def gpu_step(
     )
     if not workload.symbols <= {*workload.defaults, *(run or {})}:
         return GpuStep(made)
-    answer = estimator.estimate(workload, machine, run)
-    spent = spent_on(answer, estimator.bound(workload, machine, run), device.share)
-    odd = uneven(spent) if machine.runtime.mode == "eager" else []
+    time: Sized
+    if columns:
+        bound, seconds, elapsed = estimator.in_columns(workload, machine, run or {})
+        spent = spent_in_columns(bound, seconds, device.share)
+        time = elapsed.view(SizeColumn)
+    else:
+        answer = estimator.estimate(workload, machine, run)
+        time, spent = answer.time, spent_on(answer, estimator.bound(workload, machine, run), device.share)
+    eager = machine.runtime.mode == "eager"
+    odd = UNEVEN * (uneven_share(spent) >= LEAST_SHARE) if eager else 0.0
     host = _host_seconds(estimator.schedule, workload, machine)
     scatters = {False: kernels.scatter, True: {name: one.unshared for name, one in kernels.scatter.items()}}
 
-    def kernels_band(*names: str) -> float:
+    def kernels_band(*names: str) -> Sized:
         spread = programs_spread(known, machine, spent, names)
         return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
     by_programs = program_kernels(machine.family, fitted=known.programs)
     second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
-    first = math.hypot(every, UNEVEN if odd else 0.0)
-    other = [] if links else _by_programs(second, workload, machine, run, answer.time, first)
-    linked, crossing = _by_dies(estimator, workload, machine, run, answer.time)
+    other = None if links else _by_programs(second, workload, machine, run)
+    apart = 0.0 if other is None else abs(log(other / time)) / quantile(DEFAULT_LEVEL, None)
+    leaves = apart > hypot(every, odd) * (1 + LEAST_WIDENING)
+    linked, crossing = _by_dies(estimator, workload, machine, run, time)
 
-    def width(without: Collection[Condition]) -> float:
+    def width(without: Collection[Condition]) -> Sized:
         names = [one.name for one in without]
         between = 0.0 if DIES in names else crossing
-        if other and SECOND not in names:
-            return math.hypot(other[0][1], between)
+        if not is_column(leaves) and leaves and SECOND not in names:
+            return hypot(apart, between)
         kernels = every if set(names) <= {SECOND, ROWS, DIES} else kernels_band(*names)
-        return math.hypot(kernels, between, UNEVEN if odd and ROWS not in names else 0.0)
+        known = hypot(kernels, between, 0.0 if ROWS in names else odd)
+        return where(leaves, hypot(apart, between), known) if is_column(leaves) and SECOND not in names else known
 
+    common = np.sqrt(np.maximum(every**2 - unshared**2, 0.0))
+    made = replace(made, residual_std=width(()), common_std=number(common))
+    if columns:
+        return GpuStep(made)
+    second_says = f"a second model, fitted to PyTorch programs, says {shown(other or 0.0, 's')}" if leaves else ""
     candidates = [
         *linked,
-        *(one for one, _ in other),
+        *([Condition(SECOND, second_says, UNMEASURED)] if leaves else []),
         *outside(spent),
         *of_libraries(known.forecast(machine), spent, library),
     ]
-    candidates += [*odd, *of_others(known, machine, spent)]
+    candidates += [*(uneven(spent) if eager else []), *of_others(known, machine, spent)]
     candidates += [uncounted_condition(workload)] if workload.uncounted else []
-    common = math.sqrt(max(every**2 - unshared**2, 0.0))
-    return GpuStep(replace(made, residual_std=width(()), common_std=common), widening(candidates, width))
+    return GpuStep(made, widening(candidates, width))
 
 
 DIES = "machine.dies"
@@ -346,43 +367,38 @@ DIES = "machine.dies"
 
 
 def _by_dies(
-    estimator: TorchProgram, workload: Workload, machine: Machine, run: Mapping[str, float] | None, time: float
-) -> tuple[list[Condition], float]:
+    estimator: TorchProgram, workload: Workload, machine: Machine, run: Mapping[str, float] | None, time: Sized
+) -> tuple[list[Condition], Sized]:
     """That nobody says which share of the traffic with memory crosses a link between dies, and the standard deviation
     of the log of what that may change: an 80 % band from memory that is interleaved, as it is answered, to a die's own,
     or to another die's."""
     dies = machine.dies
     if dies.bandwidth is None or dies.local is not None or dies.count < 2:
         return [], 0.0
-    apart = abs(math.log(time / estimator.time(workload, machine.using({"dies.local": 1.0}), run)))
-    off = min(apart, math.log(dies.count / (dies.count - 1)))  # all traffic crosses, where the mean is all but a part
+    apart = abs(log(time / estimator.time(workload, machine.using({"dies.local": 1.0}), run)))
+    # all traffic crosses, where the mean is all but a part
+    off = smallest(apart, math.log(dies.count / (dies.count - 1)))
+    if is_column(apart):
+        return [], off / quantile(DEFAULT_LEVEL, None)
     words = f"{dies.count} dies share memory over a link, all of it interleaved"
     note = f"x{ratio_shown(math.exp(-apart))} of the time where each reads its own; machine.dies.local says which"
     return [Condition(DIES, words, UNMEASURED, note)], off / quantile(DEFAULT_LEVEL, None)
 
 
 def _by_programs(
-    second: ComposedEstimator,
-    workload: Workload,
-    machine: Machine,
-    run: Mapping[str, float] | None,
-    time: float,
-    width: float,
-) -> list[tuple[Condition, float]]:
-    """What a second model says, with the band that holds it; none where that hardly leaves the band.
+    second: ComposedEstimator, workload: Workload, machine: Machine, run: Mapping[str, float] | None
+) -> Sized | None:
+    """Seconds that a second model says; None where it says nothing.
 
     The second model was fitted to other measurements (whole programs of KernelBench in float32, issued by a host), so
     it says nothing of recorded graphs and steps that attend to a cache.
     """
     if machine.runtime.mode == "graph_replay" or not isinstance(second.schedule, HostIssue):
-        return []
+        return None
     try:
-        other = second.time(workload, machine, run)
+        return second.time(workload, machine, run)
     except InputError:
-        return []  # a kind or data type that those programs lack
-    apart = abs(math.log(other / time)) / quantile(DEFAULT_LEVEL, None)
-    words = f"a second model, fitted to PyTorch programs, says {shown(other, 's')}"
-    return [(Condition(SECOND, words, UNMEASURED), apart)] if apart > width * (1 + LEAST_WIDENING) else []
+        return None  # a kind or data type that those programs lack
 
 
 def _host_seconds(schedule: Schedule, workload: Workload, machine: Machine) -> float:

@@ -297,13 +297,13 @@ class DeviceAndCollectives(FormulaModel):
 
 
 def joint_form(parts: Mapping[str, FormulaModel], machine: Machine) -> Hashable:
-    """The forms of some parts, their kinds and parameters; None where one has none."""
+    """The forms of some parts, and their kinds; None where one has none."""
     forms = {name: promised_form(part, machine) for name, part in parts.items()}
     ours = all(type(part).__module__.startswith("slipstick.") for part in parts.values())
     if None in forms.values() or not ours:
         return None
     kinds = {name: f"{type(part).__module__}.{type(part).__qualname__}" for name, part in parts.items()}
-    return tuple((name, kinds[name], forms[name], tuple(parameters(part))) for name, part in parts.items())
+    return tuple((name, kinds[name], forms[name]) for name in parts)
 
 
 OTHER = "other"

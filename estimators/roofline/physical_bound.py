@@ -20,6 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
+from slipstick.common.size_column import SizeColumn, Sized, aligned, number, smallest
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
@@ -64,14 +65,14 @@ class PhysicalBound:
         """Seconds by what bounds an execution."""
         if op.kind in UNBOUND:
             return {"": 0.0}
-        moved = float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
+        moved = number(op.cost["read"]) * _touched(op) + number(op.cost["written"])
         bounds = {"": 0.0, "main memory": self._from_memory(moved, _spared(op), weight_bytes(op))}
         engines: dict[str, Any] = {}
         for name, amount in op.cost.items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
                 share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                engines[engine] = engines.get(engine, 0.0) + float(amount) * share / rate
+                engines[engine] = engines.get(engine, 0.0) + number(amount) * share / rate
         return bounds | {"arithmetic": reduce(np.maximum, engines.values(), 0.0)}
 
     def arithmetic(self, operations: Sequence[Op]) -> float:
@@ -82,7 +83,7 @@ class PhysicalBound:
                 if name.startswith("flop."):
                     engine, rate = self._rate(name)
                     share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                    engines[engine] = engines.get(engine, 0.0) + float(op.times) * float(amount) * share / rate
+                    engines[engine] = engines.get(engine, 0.0) + float(op.times) * number(amount) * share / rate
         return max(engines.values(), default=0.0)
 
     def together(self, workload: Workload) -> Any:
@@ -100,12 +101,12 @@ class PhysicalBound:
             return float(counts[0]) * reduce(np.maximum, self._bounds(distinct.operations[0]).values())
         needs = _needs(Same(distinct.operations))
         # weights that are used more than once in a pass are counted once
-        weights = np.minimum(float(counts @ needs["weights"]), self._product(["runtime.weights_between"]))
+        weights = np.minimum(counts @ needs["weights"], self._product(["runtime.weights_between"]))
         engines: dict[str, Any] = {"main memory": self._from_memory(0.0, 0.0, weights)}
         for name, flop in needs.items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
-                engines[engine] = engines.get(engine, 0.0) + float(counts @ flop) / rate
+                engines[engine] = engines.get(engine, 0.0) + counts @ flop / rate
         return reduce(np.maximum, engines.values())
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
@@ -116,16 +117,18 @@ class PhysicalBound:
         array = np.asarray(times, dtype=np.float64)
         if isinstance(operations, tuple) and self._all_hold(Same(operations), array):
             return
-        for op, time in zip(operations, array.tolist(), strict=True):
+        for op, row in zip(operations, array if array.ndim == 1 else array.view(SizeColumn), strict=True):
+            least, bound = self.least(op)
+            if 0 <= row < np.inf and row >= least * (1 - TOLERANCE):
+                continue
+            time = float(row)
             if not 0 <= time < np.inf:
                 raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")
-            least, bound = self.least(op)
-            if time < least * (1 - TOLERANCE):
-                raise InputError(
-                    f"operation {op.name!r} ({op.kind}): estimated at {format_quantity(time, 's')}, but the {bound} of "
-                    f"{self.machine.name} needs at least {format_quantity(least, 's')}: the estimator's parameters, or "
-                    f"the machine's numbers, cannot be"
-                )
+            raise InputError(
+                f"operation {op.name!r} ({op.kind}): estimated at {format_quantity(time, 's')}, but the {bound} of "
+                f"{self.machine.name} needs at least {format_quantity(float(least), 's')}: the estimator's parameters, "
+                f"or the machine's numbers, cannot be"
+            )
 
     def _all_hold(self, operations: Same[tuple[Op, ...]], times: npt.NDArray[np.float64]) -> bool:
         """Whether no operation is below its bound, all at once."""
@@ -190,22 +193,20 @@ def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64
     nothing is known to bound an operation; "spared": bytes that need not move for each byte of cache; "weights": those
     kept from one pass to the next."""
     counted = [0.0 if op.kind in UNBOUND else 1.0 for op in operations.it]
-    moved = [float(op.cost["read"]) * _touched(op) + float(op.cost["written"]) for op in operations.it]
+    moved = [number(op.cost["read"]) * _touched(op) + number(op.cost["written"]) for op in operations.it]
     spared, weights = ([amount(op) for op in operations.it] for amount in (_spared, weight_bytes))
-    needs = {
-        name: np.array(of) for name, of in (("", moved), ("bound", counted), ("spared", spared), ("weights", weights))
-    }
+    needs: dict[str, list[Any]] = {"": moved, "bound": counted, "spared": spared, "weights": weights}
     for index, op in enumerate(operations.it):
         for name, amount in op.cost.items():
             if name.startswith("flop.") and op.kind not in UNBOUND:
                 share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                needs.setdefault(name, np.zeros(len(moved)))[index] = float(amount) * share
-    return needs
+                needs.setdefault(name, [0.0] * len(moved))[index] = number(amount) * share
+    return aligned(needs)
 
 
-def _least_bytes(op: Op) -> float:
+def _least_bytes(op: Op) -> Sized:
     """Bytes that some memory must move."""
-    return 0.0 if op.kind in UNBOUND else float(op.cost["read"]) * _touched(op) + float(op.cost["written"])
+    return 0.0 if op.kind in UNBOUND else number(op.cost["read"]) * _touched(op) + number(op.cost["written"])
 
 
 def _touched(op: Op) -> float:
@@ -227,15 +228,14 @@ def _spared(op: Op) -> float:
     return 2.0 if kernel and set(kernel.reads) & set(kernel.writes) else 1.0
 
 
-def weight_bytes(op: Op) -> float:
+def weight_bytes(op: Op) -> Sized:
     """Bytes of what an operation reads alone, once in a program: weights of a product, filters of a convolution."""
     size = SIZE_BYTES[str(op.attributes.get("weights") or op.dtype)]
     if op.kind == "gemm" and op.dims["batch"] == 1:
-        return float(op.dims["m"]) * float(op.dims["k"]) * size
+        return number(op.dims["m"]) * number(op.dims["k"]) * size
     if op.kind == "convolution":
-        return (
-            float(op.dims["channels_in"]) * float(op.dims["channels_out"]) / float(op.dims["groups"]) * _taps(op) * size
-        )
+        channels = number(op.dims["channels_in"]) * number(op.dims["channels_out"])
+        return channels / number(op.dims["groups"]) * _taps(op) * size
     return 0.0
 
 
@@ -243,20 +243,20 @@ def _taps(op: Op) -> float:
     return float(np.prod([float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width")]))
 
 
-def _needed(op: Op) -> float:
+def _needed(op: Op) -> Sized:
     """Share of the counted flop that the fastest known algorithm still does."""
     dims = op.dims
     if op.kind == "convolution":
         taps = _taps(op)
         return 1 / WINOGRAD if taps == 9 else 1 / max(taps, 1.0)
     if op.kind == "attention" and op.attributes.get("causal"):
-        queries, keys = float(dims["queries"]), float(dims["keys"])
-        seen = min(queries, keys)
+        queries, keys = number(dims["queries"]), number(dims["keys"])
+        seen = smallest(queries, keys)
         return 1 - seen * (seen - 1) / (2 * queries * keys)
     return 1.0
 
 
-AMOUNTS: Mapping[str, Callable[[Op], float]] = {
+AMOUNTS: Mapping[str, Callable[[Op], Sized]] = {
     "least_bytes": _least_bytes,
     "needed": _needed,
     "spared": _spared,

@@ -8,8 +8,7 @@
 """
 
 from slipstick.estimators.scaling.extrapolate import extrapolate, extrapolate_many
-from slipstick.estimators.scaling.line import fit_line, fit_power
-from slipstick.estimators.scaling.prediction import Prediction
+from slipstick.estimators.scaling.prediction import Prediction, fit_line, fit_power
 from slipstick.estimators.scaling.series import KINDS, Series, Verdict
 
 __all__ = ["KINDS", "Prediction", "Series", "Verdict", "extrapolate", "extrapolate_many", "fit_line", "fit_power"]

@@ -334,7 +334,7 @@ def verdicts(
         caps = [certainty.misfit] if certainty.misfit else []
         if ratio > most:
             within *= most / ratio
-            limit = f"the data span {span:.3g} times" if span <= CONFIRMED else f"confirmed up to {FARTHEST:g} times"
+            limit = f"the data span {span:.3g} times" if span <= CONFIRMED else f"confirmed up to {CONFIRMED:g} times"
             end = "below the first" if under else "the last"
             caps.append(f"ratio too large: {ratio:.3g} times {end} value, {limit}")
         if crossed:

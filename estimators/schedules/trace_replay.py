@@ -7,17 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.schedules.dispatch import dispatched
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, TraceGraph, TraceNode
 
-Floats = npt.NDArray[np.float64]
 DEVICE_KINDS: tuple[Kind, ...] = ("kernel", "copy", "collective")
 FETCH = 1.4e-3
 """Seconds the training loop needs to take a batch that a worker has ready: unpickling, shared memory."""
@@ -44,7 +43,7 @@ class Replay:
         return float(np.median(self.steps))
 
 
-def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None = None) -> Replay:
+def replay(graph: TraceGraph, service: FloatArray | None = None, lags: FloatArray | None = None) -> Replay:
     """Times of the steps by the max-plus recurrence; with the graph's own service and lags, those of the trace.
 
     Parameters
@@ -59,12 +58,12 @@ def replay(graph: TraceGraph, service: Floats | None = None, lags: Floats | None
     return replay_of(graph, seconds, edges.completion(seconds, graph.releases))
 
 
-def completion_of(graph: TraceGraph, service: Floats) -> Floats:
+def completion_of(graph: TraceGraph, service: FloatArray) -> FloatArray:
     """Seconds at which each node ends with other service times, shape (nodes,)."""
     return PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags).completion(service, graph.releases)
 
 
-def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
+def replay_of(graph: TraceGraph, seconds: FloatArray, done: FloatArray) -> Replay:
     """What a replay gives whose nodes take so many seconds and end so late, both of shape (nodes,).
 
     Raises InputError where a step takes no time: ratios to it are no numbers.
@@ -82,7 +81,7 @@ def replay_of(graph: TraceGraph, seconds: Floats, done: Floats) -> Replay:
     return Replay(steps, busy, shares)
 
 
-def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
+def step_seconds(graph: TraceGraph, service: FloatArray, done: FloatArray) -> FloatArray:
     """Seconds of each step: of its host, or longer by what a stream is given more than it gets done meanwhile.
 
     A host that waits for nothing runs ahead of its device, whose pace decides in the long run. How far it ran ahead
@@ -108,7 +107,7 @@ def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
     inside = np.flatnonzero(on_device & (given > firsts[step]) & (given <= lasts[step]))
     lanes = len(graph.columns.lanes)
 
-    def busiest(seconds: Floats) -> Floats:
+    def busiest(seconds: FloatArray) -> FloatArray:
         rest = seconds.shape[1:]
         sums = np.zeros((len(firsts) * lanes, *rest))
         np.add.at(sums, step[inside] * lanes + graph.columns.lane[inside], seconds[inside])
@@ -120,7 +119,10 @@ def step_seconds(graph: TraceGraph, service: Floats, done: Floats) -> Floats:
 
 
 def critical_shares(
-    graph: TraceGraph, label: Callable[[TraceNode], str], service: Floats | None = None, ended: Floats | None = None
+    graph: TraceGraph,
+    label: Callable[[TraceNode], str],
+    service: FloatArray | None = None,
+    ended: FloatArray | None = None,
 ) -> dict[str, float]:
     """Share of the steps' span that each kind of node has on the critical path, largest first; they sum to 1.
 
@@ -173,14 +175,14 @@ def first_steps(graph: TraceGraph, nodes: int) -> TraceGraph:
     )
 
 
-def median_steps(graph: TraceGraph, service: Floats) -> Floats:
+def median_steps(graph: TraceGraph, service: FloatArray) -> FloatArray:
     """The median step in seconds of many scenarios in one pass; service of shape (nodes, scenarios)."""
     edges = PrecedenceGraph.from_edges(len(graph.nodes), graph.edges, graph.lags)
     done = edges.completion(service, graph.releases[:, None])
     return np.asarray(np.median(step_seconds(graph, service, done), axis=0))
 
 
-def graph_of(workload: Workload, times: Floats, machine: Machine) -> TraceGraph:
+def graph_of(workload: Workload, times: FloatArray, machine: Machine) -> TraceGraph:
     """The graph that a trace of the workload would give under asynchronous dispatch; one step.
 
     Node 0 begins the step, then the host issues operation i in node 2i + 1 and the device runs it in node 2i + 2 (their
@@ -220,7 +222,7 @@ def launches_of(graph: TraceGraph) -> dict[int, int]:
     return {b: a for a, b in graph.edges.tolist() if kinds[b] in DEVICE_KINDS and kinds[a] == "host"}
 
 
-def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool]) -> Floats:
+def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool]) -> FloatArray:
     """Seconds of every node when an eager run's kernels are compiled, or its step is launched as one graph.
 
     `mode`: "compiled": a kernel that `joins` the one before it on its stream becomes part of it, and is not launched;
@@ -259,7 +261,7 @@ def under_runtime(graph: TraceGraph, mode: str, joins: Callable[[int, int], bool
     return service
 
 
-def _union(starts: Floats, ends: Floats, begin: float, end: float) -> float:
+def _union(starts: FloatArray, ends: FloatArray, begin: float, end: float) -> float:
     """Length of the union of intervals inside a window."""
     starts, ends = np.clip(starts, begin, end), np.clip(ends, begin, end)
     order = np.argsort(starts)

@@ -62,7 +62,7 @@ def sensitivity(function: Compiled, values: Mapping[str, Any] | None = None) -> 
     >>> bool(-1 <= slow < fast <= 0)  # the slower the clock, the more of the time hangs on it
     True
     """
-    if not function.vectorised:
+    if not isinstance(function, Compiled):
         raise InputError("this estimator is no formula (a table or a simulation): it has no gradient")
     free = {name: np.asarray(value, dtype=np.float64) for name, value in (values or {}).items()}
     time = function(free)

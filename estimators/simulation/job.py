@@ -15,8 +15,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.schedules.max_plus import Floats
-from slipstick.estimators.simulation.input_pipeline import Pipeline, PipelineRun
-from slipstick.estimators.simulation.job_run import Attempt, Checkpoint, JobRun
+from slipstick.estimators.simulation.input_pipeline import Attempt, Checkpoint, JobRun, Pipeline, PipelineRun
 from slipstick.estimators.simulation.queueing import seconds_with_failures
 from slipstick.estimators.simulation.stage import LEAST_VARIATION, MOST, Stage, log_normal
 from slipstick.estimators.symbolic.formula import Parameter, parameters, with_parameters

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-
-Floats = npt.NDArray[np.float64]
+from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def closed_network(visits: Sequence[StationVisit], population: int) -> ClosedAns
     return ClosedAnswer(rate, tuple(seconds))
 
 
-def _log_weights(visit: StationVisit, population: int) -> Floats:
+def _log_weights(visit: StationVisit, population: int) -> FloatArray:
     """Log of a station's weight by its customers: service^n over the servers that n customers keep busy, one by one."""
     weights = np.zeros(population + 1)
     if visit.service == 0:
@@ -84,7 +82,7 @@ def _log_weights(visit: StationVisit, population: int) -> Floats:
     return weights
 
 
-def _convolved(stations: Sequence[Floats], population: int) -> Floats:
+def _convolved(stations: Sequence[FloatArray], population: int) -> FloatArray:
     """Log of the sums over all ways to place 0 .. population customers."""
     total = np.full(population + 1, -np.inf)
     total[0] = 0.0

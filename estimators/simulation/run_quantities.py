@@ -8,7 +8,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.schedules.max_plus import Floats
-from slipstick.estimators.simulation.job_run import JobRun
+from slipstick.estimators.simulation.input_pipeline import JobRun
 
 TIME, STEP, LATENCY = "time_s", "step_s", "latency_s"
 SERVICE = ".service_s"

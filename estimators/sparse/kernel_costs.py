@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
@@ -31,12 +30,12 @@ from slipstick.estimators.sparse.reuse_model import (
 )
 from slipstick.estimators.sparse.reuse_model import MEMORY_TERMS as SHARED_TERMS
 from slipstick.estimators.symbolic.cache_residency import missed
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.kernels.blocks import FAR, pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 SCHEMA = "slipstick-spmv-kernels-1"
 SHIPPED = Path(__file__).parent / "trained" / "spmv-kernels.json"
-Floats = npt.NDArray[np.float64]
 State = Literal["warm", "cold"]
 STATES: tuple[State, ...] = ("warm", "cold")
 LINE = 64
@@ -75,7 +74,7 @@ def term_amounts(
     state: State,
     reach: float,
     learnt_rows: float = LEARNT_ROWS,
-) -> Floats:
+) -> FloatArray:
     """How often each of `TERMS[state]` occurs in a product with these counts (`counts_of`).
 
     Parameters

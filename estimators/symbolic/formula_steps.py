@@ -123,7 +123,7 @@ class FormulaSteps:
         formula = self.formula
         if isinstance(formula, MinOverConfigs):
             return SeparatedTerms((Chosen(formula.substitute(numbers).lowered),))
-        put = {symbol(name): sp.Float(value) for name, value in numbers.items()}
+        put = {symbol(name): sp.sympify(value, strict=True) for name, value in numbers.items()}
         return SeparatedTerms(
             separate(replaced(formula.expression, put), lambda name: str(name).startswith("operation."))
         )

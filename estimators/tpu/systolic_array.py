@@ -52,7 +52,6 @@ from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
-Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 Convention = Literal["scalesim", "textbook", "double_buffered"]
 
 DATAFLOWS: dict[str, tuple[str, str, str]] = {

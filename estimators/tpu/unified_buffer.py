@@ -99,7 +99,7 @@ def kept_bytes(workload: Workload) -> float:
     """Bytes that one pass leaves for the next; without known parameters all that its operations find far away."""
     lying = resident_bytes(workload)
     if lying is not None:
-        return lying
+        return float(lying)
     amounts: Iterable[Amount] = (far_bytes(op, trains=False) * op.times for op in workload)
     total = sum(amounts)
     return float("inf") if is_symbolic(total) and total.free_symbols else float(total)

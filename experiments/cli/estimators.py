@@ -8,6 +8,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, option
+from slipstick.experiments.question.registry import named_estimator, named_estimators
 from slipstick.experiments.report.output import emit
 
 
@@ -22,7 +23,6 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """Every estimator by name: what it is for, and its error on data that it was not fitted to."""
-        from slipstick.experiments.question.registry import named_estimators
 
         if routes:
             from slipstick.estimators.routing import ROUTES
@@ -46,7 +46,6 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """What an estimator is for, its domain, its held-out error, where its calibrations hold, and its parameters."""
         from slipstick.estimators.routing import ROUTES
-        from slipstick.experiments.question.registry import named_estimator
 
         one, rows = named_estimator(name), [row.row() for row in ROUTES]
         facts = {

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slipstick.common.formatting import ratio_shown, shown
 from slipstick.experiments.cli.vocabulary import Clock, Format, Report, option
 from slipstick.experiments.report.output import emit, emit_line
+from slipstick.hwmodels.catalog import machine, machine_names, outlines
+from slipstick.hwmodels.machine_kind import machine_kind
 
 if TYPE_CHECKING:
     from slipstick.hwmodels.machine import Machine
@@ -22,7 +25,6 @@ def register(app: typer.Typer) -> None:
     @machines.command("list")
     def list_machines(format: Format = "table") -> None:
         """Names and main figures of the shipped machines."""
-        from slipstick.hwmodels.catalog import outlines
 
         rows = [
             {
@@ -44,7 +46,6 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Every number of a machine with its source."""
         from slipstick.estimators.gpu.kernels.memory_hierarchy import reached_in_words
-        from slipstick.hwmodels.catalog import machine
 
         shown = machine(name)
         family = f" ({shown.family})" if shown.family else ""
@@ -59,9 +60,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Which answers read each number of a machine, what its geometry makes of its rates, and what is odd."""
         from slipstick.experiments.question.unused_inputs import readers_of_fields
-        from slipstick.hwmodels.catalog import machine, machine_names
         from slipstick.hwmodels.machine_file import implausible, odd_in_catalogue, stated_and_followed
-        from slipstick.hwmodels.machine_kind import machine_kind
 
         checked = machine(name)
         kind = machine_kind(checked)
@@ -97,7 +96,6 @@ def register(app: typer.Typer) -> None:
         """Peaks, memory, links, power and price of machines side by side, with ratios to the first."""
         from slipstick.experiments.question.cautions import machine_remarks
         from slipstick.experiments.report.machine_comparison import shared
-        from slipstick.hwmodels.catalog import machine
 
         machines = [machine(name) for name in names]
         note = "peaks of the data sheets, without sparsity; times of a workload: slipstick estimate NAME --on A,B"
@@ -146,9 +144,7 @@ def register(app: typer.Typer) -> None:
 
 def _issue_in_words(machine: Machine) -> str:
     """What default answers take for the host of a GPU, beyond what the machine states; "" for other machines."""
-    from slipstick.common.formatting import shown
     from slipstick.estimators.schedules.host_constants import ISSUE
-    from slipstick.hwmodels.machine_kind import machine_kind
 
     if machine_kind(machine) != "gpu":
         return ""
@@ -158,7 +154,6 @@ def _issue_in_words(machine: Machine) -> str:
 
 def _compared(machines: list[Any], form: str) -> list[dict[str, Any]]:
     """A row a quantity, a column a machine; for people with units, and what the others have over the first."""
-    from slipstick.common.formatting import ratio_shown, shown
 
     quantities: dict[tuple[str, str], dict[str, float]] = {}
     for one in machines:

@@ -11,6 +11,7 @@ import typer
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Format, Objective, Trusted, option
 from slipstick.experiments.report.output import emit
+from slipstick.experiments.studies.shipped_studies import preset_paths, study_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,6 @@ def register(app: typer.Typer) -> None:
     @study.command("list")
     def list_presets(format: Format = "table") -> None:
         """The studies that ship."""
-        from slipstick.experiments.studies.shipped_studies import preset_paths
         from slipstick.experiments.studies.study import load_study
 
         shipped = {name: load_study(path) for name, path in preset_paths().items()}
@@ -62,7 +62,6 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.report.progress import progress_bar
         from slipstick.experiments.studies.merge_results import merge as join
         from slipstick.experiments.studies.runner import plan
-        from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.study import load_study
 
         chosen = load_study(study_path(file), allow_code or ())
@@ -90,10 +89,9 @@ def register(app: typer.Typer) -> None:
         from slipstick.common.formatting import visible
         from slipstick.estimators.base.conditions import conditions_lines, depends_on
         from slipstick.experiments.question.objectives import FRONT, known_only
-        from slipstick.experiments.report.pareto_page import marked
+        from slipstick.experiments.report.page import marked
         from slipstick.experiments.report.study_page import write
         from slipstick.experiments.studies.runner import examined_settings, plan
-        from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.store import load
         from slipstick.experiments.studies.study import load_study
         from slipstick.experiments.studies.whatif import frame_rows
@@ -146,7 +144,6 @@ def _add(study: typer.Typer, name: str, text: str, check: Callable[[Path, str, s
         from slipstick.experiments.studies.array_share import share_of
         from slipstick.experiments.studies.executors import engine, run_on
         from slipstick.experiments.studies.runner import plan
-        from slipstick.experiments.studies.shipped_studies import study_path
         from slipstick.experiments.studies.study import load_study
 
         require_packages(["pyarrow"])  # before a part is answered that could not be kept

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from slipstick.common.errors import InputError
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli.vocabulary import Estimator, Format, Input, Train, option
 from slipstick.experiments.report.output import emit
+from slipstick.workloads.catalog import outline, workload, workload_names
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +23,6 @@ def register(app: typer.Typer) -> None:
     def list_workloads(format: Format = "table") -> None:
         """Names, sizes and open symbols of the built-in workloads."""
         from slipstick.experiments.report.progress import progress_bar
-        from slipstick.workloads.catalog import outline, workload_names
 
         rows: list[dict[str, object]] = []
         names = workload_names()
@@ -48,11 +49,9 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The operations of a workload with flop and bytes; JSON has the totals of each phase beside them."""
-        from slipstick.common.errors import InputError
         from slipstick.experiments.question.question import with_sizes
         from slipstick.experiments.question.settings import assignments
         from slipstick.experiments.question.user_code import own_or_none
-        from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import summary
         from slipstick.workloads.graph.kinds import KINDS
 
@@ -137,7 +136,6 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> int:
         """Operations that two workloads hold in different numbers, whatever their names; exit code 1 where any do."""
-        from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.compare import differences
 
         result = differences(workload(left), workload(right))
@@ -151,9 +149,7 @@ def register(app: typer.Typer) -> None:
         out: Annotated[Path, option("out", ".html, or .dot for Graphviz")],
     ) -> None:
         """A picture of the graph: an HTML page that needs nothing else, or Graphviz text."""
-        from slipstick.common.errors import InputError
         from slipstick.common.writer import write_text
-        from slipstick.workloads.catalog import workload
         from slipstick.workloads.graph.draw import to_graphviz, to_html
 
         drawers = {".html": to_html, ".dot": to_graphviz, ".gv": to_graphviz}

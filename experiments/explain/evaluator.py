@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
+from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.cache_residency import sizes_read
@@ -63,8 +64,8 @@ class Evaluator:
 
     @property
     def is_formula(self) -> bool:
-        """Whether a point is a formula's, not a simulation's."""
-        return bool(self.function.vectorised) and not isinstance(self.function, PowerCappedTimes)
+        """Whether a point is a formula's, of which slopes are known, not a simulation's."""
+        return isinstance(self.function, Compiled)
 
     @cached_property
     def today_time(self) -> float:

@@ -18,10 +18,9 @@ from slipstick.common.readers import read_yaml, require_mapping, unknown_name
 from slipstick.common.records import validated
 from slipstick.common.trusted_code import TrustedName, named_here
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.input_pipeline import Checkpoint, Pipeline
 from slipstick.estimators.simulation.job import Failures, Job, with_numbers
 from slipstick.estimators.simulation.job_calibration import JobCalibration
-from slipstick.estimators.simulation.job_run import Checkpoint
 from slipstick.estimators.simulation.stage import Process, Stage
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.jobs import SHIPPED, is_job, shipped_jobs

@@ -17,9 +17,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.schedules.max_plus import Floats
+from slipstick.estimators.simulation.input_pipeline import JobRun
 from slipstick.estimators.simulation.job import Job, JobNumber, job_numbers, with_numbers
 from slipstick.estimators.simulation.job_calibration import JobCalibration
-from slipstick.estimators.simulation.job_run import JobRun
 from slipstick.experiments.jobs.job_file import JobQuestion, job_question
 
 if TYPE_CHECKING:

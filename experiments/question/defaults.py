@@ -6,18 +6,25 @@ validate defaults` compares the answers with public figures of whole models that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
+from slipstick.common.size_column import FloatArray, Sized, by_parts
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Estimator
+from slipstick.estimators.composition.power_capped import cap_was_set
 from slipstick.estimators.routing import ALL, ITS_OWN, Route, route
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WORK, network_of, workload_kind
 
@@ -28,6 +35,8 @@ if TYPE_CHECKING:
     from slipstick.estimators.tpu.systolic_array import SystolicArray
     from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
+IN_COLUMNS = ("kernels", "kernels in programs")
+"""Laws that take columns of sizes; under a cap that was set they are asked at single sizes."""
 PLAIN = "plain: --estimator roofline"
 
 
@@ -35,6 +44,7 @@ PLAIN = "plain: --estimator roofline"
 class Default:
     """What answers, and why.
 
+    `query`: what it answers; the law that does answers at other sizes too (`spread_at`).
     `workload`: in the requested data type, with the precision that the machine's usual software chooses.
     `machine`: with the runtime that is usual for such a workload, unless one was given.
     `estimator`: with a band.
@@ -48,6 +58,7 @@ class Default:
     why: str
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
+    query: Asked | None = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,33 @@ def default(
     Raises InputError where the data type is unknown.
     """
     row = route_of(workload, machine, run, chosen)
-    made = LAWS.get(row.law, _named)(Asked(workload, machine, run, dtype, chosen, row))
+    query = Asked(workload, machine, FrozenDict(run), dtype, tuple(chosen), row)
+    made = LAWS.get(row.law, _named)(query)
     declared = WORK in workload.metadata
     taken = "" if declared else f" (by its operations it is a {workload_kind(workload)})"
     what = row.law if row.schedule == ITS_OWN else made.why
     reason = f"answered by {what}, because {row.because}{taken}; {PLAIN}"
-    return replace(made, why=f"{made.why}; {PLAIN}", reason=reason)
+    return replace(made, why=f"{made.why}; {PLAIN}", reason=reason, query=query)
+
+
+def spread_at(query: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray] | None:
+    """The scatter of a default answer at many sizes, and the part that all answers have alike; shape (points,) each.
+
+    `sizes`: by dotted name, shape (points,). None where its law takes one size at a time.
+    Raises InputError where a value is no size.
+    """
+    if query.row.law not in IN_COLUMNS or cap_was_set(query.machine, "held"):
+        return None
+    for name, values in sizes.items():
+        for value in np.unique(values).tolist():
+            check_size(name.partition(".")[2], value, query.workload.defaults)
+
+    def spread(at: Mapping[str, Sized]) -> tuple[Sized, Sized]:
+        run = FrozenDict({**query.run, **{name.partition(".")[2]: value for name, value in at.items()}})
+        made = LAWS[query.row.law](replace(query, run=run)).estimator.uncertainty
+        return (math.nan, math.nan) if made is None else (made.residual_std, made.common_std)
+
+    return by_parts(sizes, spread)
 
 
 def route_of(workload: Workload, machine: Machine, run: Collection[str] = (), chosen: Collection[str] = ()) -> Route:

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.size_column import Sized
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.hwmodels.machine import Machine
@@ -32,7 +33,8 @@ FITS, MAY, NOT = "fits", "may not fit", "DOES NOT FIT"
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes that have to be there at once, and that are there.
+    """Bytes that have to be there at once, and that are there; of sizes in columns `lasting` and `activations` may be
+    columns.
 
     `lasting`: parameters, and in training their gradients and optimizer state, and the cache of keys and values.
     `activations`: results, what autograd saved and gradients of results, at the fullest moment; None: not known.
@@ -42,8 +44,8 @@ class MemoryNeed:
     `taken`, `scatter`: bytes taken over those counted, and the standard deviation of its log.
     """
 
-    lasting: float
-    activations: float | None
+    lasting: Sized
+    activations: Sized | None
     there: float
     level: str
     trains: bool
@@ -52,17 +54,17 @@ class MemoryNeed:
     scatter: float = 0.0
 
     @property
-    def counted(self) -> float:
+    def counted(self) -> Sized:
         """What is allocated, and the context."""
         return self.lasting + (self.activations or 0.0) + self.beside
 
     @property
-    def needed(self) -> float:
+    def needed(self) -> Sized:
         """What that takes of the memory."""
         return self.counted + (self.taken - 1) * (self.lasting + (self.activations or 0.0))
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[Sized, Sized]:
         """The ends of its 80 % band."""
         factor = math.exp(QUANTILE * self.scatter)
         return self.needed / factor, self.needed * factor
@@ -82,7 +84,7 @@ class MemoryNeed:
     @property
     def fits(self) -> bool:
         """Whether it does, by the middle of the band."""
-        return self.needed <= self.there
+        return bool(self.needed <= self.there)
 
 
 @cache
@@ -119,7 +121,7 @@ def memory_need(bound: Workload, machine: Machine, eager: Workload | None = None
     )
 
 
-def _activations(eager: Workload, *, trains: bool) -> float | None:
+def _activations(eager: Workload, *, trains: bool) -> Sized | None:
     if not trains:
         return passing_bytes(eager)
     if not any(op.attributes.get("phase") for op in eager):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from slipstick.estimators.simulation.job_estimator import JobEstimator
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.axes import Values, axes_of
-from slipstick.experiments.question.defaults import as_executed, default, kept_open
+from slipstick.experiments.question.defaults import Asked, as_executed, default, kept_open
 from slipstick.experiments.question.precision import TENSOR_FLOAT, in_type, type_settings
 from slipstick.experiments.question.settings import (
     Value,
@@ -103,6 +103,8 @@ class Question:
         The question as it was put.
     conditions
         What the default answer takes that the question may set, and what makes its band wider.
+    query
+        What the default answers, before its law chose types and runtime; None where another answers.
     """
 
     workload: Workload
@@ -117,6 +119,7 @@ class Question:
     original: Original | None = None
     conditions: tuple[Condition, ...] = ()
     reason: str = ""
+    query: Asked | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         kind = type(self.estimator).__name__
@@ -222,7 +225,10 @@ def question(
         workload = work_named(workload, work)
     graph = workload if isinstance(workload, Workload) else workload_by_name(workload)
     if attention is not None:
-        graph = in_one_kernel(graph, attention)
+        return _with_attention(
+            graph, attention, machine, estimator=estimator, settings=settings, dtype=dtype, vary=vary,
+            calibration=calibration, where=where, quantity=quantity, **numbers,
+        )  # fmt: skip
     base = machine_by_name(machine) if isinstance(machine, str) else machine
     settings, vary = today_and_varied(with_numbers(question, settings, numbers, graph), vary)
     if workload_kind(graph) == "requests":
@@ -236,6 +242,14 @@ def question(
     if not kept:
         kept.append(_resolved(graph, base, estimator, values, dtype))
     return kept[0]
+
+
+def _with_attention(graph: Workload, attention: str, machine: str | Machine, **more: Any) -> Question:
+    """The question with attention computed so, which is one of its conditions."""
+    made = in_one_kernel(graph, attention)
+    known = Condition("attention", attention, "given", "as its graph has it" if made is graph else "")
+    query = question(made, machine, **more)
+    return replace(query, conditions=(*query.conditions, known))
 
 
 def _about(query: Question, quantity: str | None) -> Question:
@@ -284,12 +298,13 @@ def _resolved(
         else:
             check_run_number(name, value)
     why, reason, sizes, conditions = "", "", values["workload"], tuple[Condition, ...]()
+    query = None
     if estimator is None:
         open_ = kept_open(graph, target, run)
         bound = with_sizes(graph, _without(sizes, open_))
         best = default(bound, target, run, dtype, values["machine"])
         graph, target, chosen, why = best.workload, best.machine, best.estimator, best.why
-        reason, conditions = best.reason, best.conditions
+        reason, conditions, query = best.reason, best.conditions, best.query
     else:
         graph = in_type(graph, target, dtype)
         chosen = registry.estimator_of(estimator, graph, target)
@@ -328,7 +343,7 @@ def _resolved(
         dtype or stored,
         calibration,
     )
-    return replace(made, original=original, conditions=conditions, reason=reason)
+    return replace(made, original=original, conditions=conditions, reason=reason, query=query)
 
 
 def _over_sizes(
@@ -394,7 +409,7 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
     Training multiplies in the type, and stores its weights in bfloat16.
     """
     if dtype is not None and workload_kind(graph) == "training":
-        from slipstick.workloads.language.training_of import Training
+        from slipstick.workloads.language.language_step import Training
 
         trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
         return trained, str(trained.metadata["training"])

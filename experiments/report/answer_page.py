@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown, shown
-from slipstick.experiments.question.facts import Facts, facts
+from slipstick.experiments.question.facts import Facts
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.page import (
     Card,
@@ -35,17 +33,7 @@ def write_answers(questions: Sequence[Question], path: str | Path) -> Path:
 
     Raises InputError where none of them has an answer.
     """
-    known: list[machine_comparison.Answered] = []
-    refused: list[str] = []
-    for one in questions:
-        try:
-            answer = examined(one)
-        except InputError as error:
-            refused.append(f"{one.machine.name}: refused: {error}")
-            continue
-        known.append((one, answer, facts(one, answer)))
-    if not known:
-        raise InputError("; ".join(refused))
+    known, refused = machine_comparison.answered(questions)
     sections = [Section("", picture_html(_picture(known), "picture"))]
     sections += [Section("Machines", table_html(machine_comparison.rows(known), "machines"))] if len(known) > 1 else []
     for index, (one, answer, known_facts) in enumerate(known):

@@ -8,19 +8,40 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown, ratio_shown, share_shown, shown
 from slipstick.estimators.base.conditions import conditions_lines
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.sureness import sure_shown
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.experiments.question.facts import Facts, bound_of
+from slipstick.experiments.question.facts import Facts, bound_of, facts
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report.summary import rate_shown
 from slipstick.workloads.graph.kinds import BYTE, FLOP
 
 Answered = tuple[Question, Estimate, Facts]
+
+
+def answered(questions: Sequence[Question], refused: Sequence[str] = ()) -> tuple[list[Answered], list[str]]:
+    """The questions that have an answer, and a line for each that has none, behind those that are `refused` already.
+
+    Raises InputError where no question has an answer.
+    """
+    known, refusals = list[Answered](), list(refused)
+    for one in questions:
+        try:
+            answer = examined(one)
+            known.append((one, answer, facts(one, answer)))
+        except InputError as error:
+            if len(questions) == 1 and not refused:
+                raise
+            refusals.append(f"{one.machine.name}: refused: {error}")
+    if not known:
+        raise InputError("; ".join(refusals))
+    return known, refusals
 
 
 INDEPENDENT = (

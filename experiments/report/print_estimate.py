@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipstick.common.errors import InputError
 from slipstick.common.formatting import count_shown
 from slipstick.estimators.base.conditions import depends_on
 from slipstick.estimators.base.estimate import Estimate
@@ -14,10 +13,9 @@ from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.power.facility import price_text
 from slipstick.experiments.explain.operation_counters import counter_rows
 from slipstick.experiments.question.cautions import contradictions, hints, remarks
-from slipstick.experiments.question.facts import Facts, facts
+from slipstick.experiments.question.facts import Facts
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.report import machine_comparison, summary
 from slipstick.experiments.report.output import emit, emit_line, line_width
 
@@ -29,18 +27,7 @@ def print_answers(
 
     Raises InputError where no question has an answer.
     """
-    known: list[machine_comparison.Answered] = []
-    refusals = list(refused)
-    for one in questions:
-        try:
-            answer = examined(one)
-            known.append((one, answer, facts(one, answer)))
-        except InputError as error:
-            if len(questions) == 1 and not refused:
-                raise
-            refusals.append(f"{one.machine.name}: refused: {error}")
-    if not known:
-        raise InputError("; ".join(refusals))
+    known, refusals = machine_comparison.answered(questions, refused)
     if form != "table":
         emit([_row(one, answer, known_facts, parts, full=form == "json") for one, answer, known_facts in known], form)
     elif len(known) == 1 and not refusals:

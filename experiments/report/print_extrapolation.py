@@ -21,11 +21,11 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, share_shown, shares_shown, shown, visible
 from slipstick.estimators.base.sureness import verdict_text
 from slipstick.estimators.scaling import Prediction
-from slipstick.estimators.scaling.next_point import most_helpful, next_points
+from slipstick.estimators.scaling.extrapolate import most_helpful, next_points
 from slipstick.estimators.scaling.regions import rank
 from slipstick.estimators.scaling.speedup import advise, gains
 from slipstick.estimators.scaling.surfaces import SurfacePrediction
-from slipstick.experiments.extrapolate.measurement_table import Readings
+from slipstick.experiments.extrapolate.caliper import Readings
 from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict, predict_at
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces

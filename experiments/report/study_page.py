@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
 from slipstick.experiments.report import whatif_page
-from slipstick.experiments.report.page import Card, Section, assumptions, picture_html, write_page
-from slipstick.experiments.report.pareto_page import front_section
+from slipstick.experiments.report.page import Card, Section, assumptions, front_section, picture_html, write_page
 from slipstick.experiments.report.plots import Chart, draw_charts
 from slipstick.experiments.studies.runner import PreparedStudy
 from slipstick.experiments.studies.study import Study

@@ -30,15 +30,18 @@ from slipstick.experiments.report.page import (
     Card,
     Section,
     assumptions,
+    best,
     folded,
     formula_html,
+    front_section,
     machine_rows,
+    marked,
     parameter_rows,
     picture_html,
+    scale_of,
     table_html,
     write_page,
 )
-from slipstick.experiments.report.pareto_page import best, front_section, marked, scale_of
 from slipstick.experiments.report.plots import Bars, Chart, Heat, Marks, PlotLine, draw_charts
 from slipstick.experiments.report.slide_rule import slide_rule
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.size_column import Sized, by_parts
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.experiments.question.defaults import spread_at
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT, MemoryNeed, memory_need
 from slipstick.experiments.question.objectives import FIT
 from slipstick.experiments.question.question import Question
@@ -22,47 +25,10 @@ MOST_SIZES = 16
 BEST_FIRST = (FITS, MAY, NOT)
 
 
-@dataclass(frozen=True, eq=False)
-class AtSizes:
-    """The points of a table by the sizes of the workload that vary in it, of which few are looked at.
-
-    Parameters
-    ----------
-    distinct, place
-        Combinations of sizes, shape (combinations, names), and that of each point.
-    """
-
-    names: tuple[str, ...]
-    distinct: FloatArray
-    place: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, question: Question, free: Mapping[str, FloatArray], count: int) -> AtSizes | None:
-        """None where more than one size varies, in more than `MOST_SIZES` combinations."""
-        open_ = question.workload.symbols
-        names = [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
-        if not names:
-            return cls((), np.zeros((1, 1)), np.zeros(count, dtype=np.intp))
-        points = np.stack([np.broadcast_to(free[name], count) for name in names], axis=1)
-        distinct, place = np.unique(points, axis=0, return_inverse=True)
-        if len(distinct) > MOST_SIZES and len(names) != 1:
-            return None
-        return cls(tuple(names), distinct, place.reshape(-1))
-
-    @property
-    def _looked_at(self) -> FloatArray:
-        few = np.linspace(0, len(self.distinct) - 1, MOST_SIZES).round().astype(int)
-        return np.asarray(self.distinct[np.unique(few)])
-
-    def tried(self) -> list[dict[str, float]]:
-        """The combinations to look at, by name."""
-        return [dict(zip(self.names, map(float, values), strict=False)) for values in self._looked_at]
-
-    def spread(self, values: FloatArray) -> FloatArray:
-        """Values of those that were looked at for each point; of a single size those between are interpolated."""
-        if len(self.distinct) > MOST_SIZES:
-            values = np.interp(self.distinct[:, 0], self._looked_at[:, 0], values)
-        return np.asarray(values[self.place])
+def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
+    """The sizes of the workload among names that vary, dotted."""
+    open_ = question.workload.symbols
+    return [name for name in free if name.startswith(("workload.", "run.")) and name.partition(".")[2] in open_]
 
 
 @dataclass(frozen=True)
@@ -76,15 +42,30 @@ class ScatterAtSizes:
 
         None where sizes do not vary, or too many do.
         """
-        points = AtSizes.of(self.question, free, count) if self.question.by_default and count else None
-        if points is None or not points.names:
+        query, names = self.question.query, open_sizes(self.question, free)
+        if not (self.question.by_default and count and names):
             return None
-        spreads = [self.question.at(point).answer().spread for point in points.tried()]
-        known = [(one.total, one.common) for one in spreads if one.total is not None]
-        if len(known) < len(spreads):
+        columns = {name: np.broadcast_to(free[name], count) for name in names}
+        made = spread_at(query, columns) if query is not None else None
+        if made is None:
+            made = self._of_few(columns)
+        return None if made is None or np.isnan(made[0]).any() else (made[0], made[1])
+
+    def _of_few(self, columns: Mapping[str, FloatArray]) -> list[FloatArray] | None:
+        """Of a law that takes one size at a time: a few sizes, those between interpolated; None of many of several."""
+
+        def spread(at: Mapping[str, Sized]) -> tuple[float, float]:
+            one = self.question.at({name: float(value) for name, value in at.items()}).answer().spread
+            return math.nan if one.total is None else one.total, one.common
+
+        distinct = np.unique(np.stack(list(columns.values())), axis=1)
+        if distinct.shape[1] <= MOST_SIZES:
+            return by_parts(columns, spread)
+        if len(columns) > 1:
             return None
-        total, common = (points.spread(np.array(values)) for values in zip(*known, strict=True))
-        return total, common
+        ((name, values),) = columns.items()
+        few = distinct[0][np.linspace(0, distinct.shape[1] - 1, MOST_SIZES).round().astype(int)]
+        return [np.interp(values, few, each) for each in by_parts({name: few}, spread)]
 
 
 @dataclass(frozen=True)
@@ -96,19 +77,25 @@ class MemoryColumns:
     def columns(self, free: Mapping[str, FloatArray], count: int) -> dict[str, npt.NDArray[Any]]:
         """The two columns, shape (count,); none where nothing that varies decides the memory, or too much does."""
         capacity = f"machine.memory.{self.question.machine.main_memory}.capacity"
-        known_at = AtSizes.of(self.question, free, count)
-        if not count or known_at is None or not (known_at.names or capacity in free):
+        names = open_sizes(self.question, free)
+        if not count or not (names or capacity in free):
             return {}
-        needs = [self.need(point) for point in known_at.tried()]
-        known = [need for need in needs if need is not None]
-        if len(known) < len(needs):
-            return {}
-        needed = known_at.spread(np.array([need.needed for need in known]))
-        there = np.broadcast_to(free.get(capacity, np.array(known[0].there)), count)
-        return {MEMORY: needed, FIT: known[0].verdicts(needed, there)}
+        columns = {name: np.broadcast_to(free[name], count) for name in names} or {"": np.zeros(count)}
+        known: list[MemoryNeed | None] = []
 
-    def need(self, sizes: Mapping[str, float]) -> MemoryNeed | None:
-        """Bytes that the work needs at sizes by name (``run.batch``); None where its graph does not say."""
+        def needed(at: Mapping[str, Sized]) -> tuple[Sized]:
+            known.append(self.need(at))
+            return (math.nan if known[-1] is None else known[-1].needed,)
+
+        (bytes_,) = by_parts(columns, needed)
+        one = known[0]
+        if one is None or None in known:
+            return {}
+        there = np.broadcast_to(free.get(capacity, np.array(one.there)), count)
+        return {MEMORY: bytes_, FIT: one.verdicts(bytes_, there)}
+
+    def need(self, sizes: Mapping[str, Sized]) -> MemoryNeed | None:
+        """Bytes that the work needs at sizes by name (``run.batch``), or columns; None where its graph does not say."""
         question = self.question
         values = {**question.workload.defaults, **question.sizes, **question.run}
         values |= {name.partition(".")[2]: value for name, value in sizes.items()}

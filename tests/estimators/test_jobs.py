@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.simulation.input_pipeline import Pipeline
+from slipstick.estimators.simulation.input_pipeline import Checkpoint, JobRun, Pipeline
 from slipstick.estimators.simulation.job import Failures, Job
-from slipstick.estimators.simulation.job_run import Checkpoint, JobRun
 from slipstick.estimators.simulation.queueing import (
     StationVisit,
     closed_network,

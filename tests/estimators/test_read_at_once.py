@@ -54,7 +54,7 @@ def test_a_truth_is_found_with_its_path() -> None:
 
 def test_scatter_of_one_time_is_that_of_an_array() -> None:
     rule, seconds = Scatter(0.3, 0.1), [1e-7, 1e-5, 1e-3, 1.0]
-    assert [rule.at(one) for one in seconds] == rule.of(np.array(seconds)).tolist()
+    assert [rule.of(one) for one in seconds] == rule.of(np.array(seconds)).tolist()
 
 
 def test_operations_are_asked_anew_only_where_they_or_the_machine_change() -> None:

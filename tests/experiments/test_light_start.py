@@ -73,3 +73,48 @@ def test_what_was_asked_before_is_answered_without_sympy(tmp_path: Path, monkeyp
     assert {command: names & HEAVY for command, names in zip(again, imported(*again), strict=True)} == dict.fromkeys(
         again, frozenset()
     )
+
+
+RECORDS = """
+import copy, pickle, sys, types
+from slipstick.common.lazy_methods import compile_methods_late
+
+compile_methods_late()
+made = types.ModuleType("slipstick.made")
+sys.modules["slipstick.made"] = made
+exec('''
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+@dataclass(frozen=True, order=True)
+class Point:
+    "A point."
+    x: float
+    y: float = 1.0
+    names: list = field(default_factory=list, compare=False)
+@dataclass
+class Named(Point.__base__):
+    "A thing of which the name is set."
+    name: str
+    def __post_init__(self):
+        self.name = self.name.upper()
+''', made.__dict__)
+one, same = made.Point(1.0), made.Point(x=1.0, y=1.0)
+assert one == same and hash(one) == hash(same) and one != made.Point(2.0) and one < made.Point(2.0)
+assert repr(one) == "Point(x=1.0, y=1.0, names=[])" and repr(one) == repr(same), repr(one)
+assert one.names is not same.names and made.replace(one, y=3.0) == made.Point(1.0, 3.0)
+assert pickle.loads(pickle.dumps(one)) == one == copy.deepcopy(one)
+assert made.Named("a").name == "A" and made.Named("a") != one
+for change in (lambda: setattr(one, "x", 2.0), lambda: delattr(one, "x"), lambda: setattr(one, "new", 2.0)):
+    try:
+        change()
+    except made.FrozenInstanceError:
+        continue
+    raise AssertionError("a frozen record was changed")
+print("late" if made.Point.__init__.__code__.co_varnames[0] == "self" else "")
+"""
+
+
+def test_methods_that_are_made_late_are_those_that_are_made_at_once() -> None:
+    """As the command makes them: a record is built, compared, printed, copied and frozen as by `dataclasses` alone."""
+    child = subprocess.run([sys.executable, "-c", RECORDS], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    assert child.stdout == "late\n"

@@ -22,7 +22,7 @@ from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.objectives import on_front, with_front, with_objectives
 from slipstick.experiments.question.question import question
-from slipstick.experiments.report.pareto_page import best, front_chart
+from slipstick.experiments.report.page import best, front_chart
 from slipstick.experiments.report.summary import energy_line
 from slipstick.experiments.studies.whatif import WhatIf, whatif
 from slipstick.hwmodels.catalog import machine

@@ -13,6 +13,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.serve.llama_cpp import ALONE
 from tests.verbs_there import verbs
 
 BASES: dict[str, tuple[str, ...]] = {
@@ -200,6 +201,8 @@ def _is_default(name: str, option: str, value: str) -> bool:
     ):
         return True
     words = BASES[name]
+    if "llama.cpp" in words and value in map(str, ALONE.get(option.removeprefix("--").replace("-", "_"), ())):
+        return True
     verb = " ".join(words[:2]) if words[0] == "plan" else words[0]
     (one,) = (each for each in verbs()[verb] if option in each.opts)
     try:

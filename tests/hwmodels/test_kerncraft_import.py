@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.hwmodels.importers.kerncraft import load_kerncraft
-from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
+from slipstick.hwmodels.importers.kerncraft import BandwidthKernel, load_kerncraft
 
 FILE = Path(__file__).parents[1] / "data" / "kerncraft_cod.yml"
 

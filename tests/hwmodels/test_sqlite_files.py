@@ -29,7 +29,6 @@ READ: dict[str, Callable[[BrickStore], object]] = {
     "contents": lambda store: store.contents(),
     "models": lambda store: store.models(1),
     "models of a size that none has": lambda store: store.models(99),
-    "granularities": lambda store: store.granularities(),
 }
 
 

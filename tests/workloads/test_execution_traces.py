@@ -15,7 +15,7 @@ from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.detect import import_file
 from slipstick.workloads.importers.traces.execution_trace import import_execution_trace
-from slipstick.workloads.importers.traces.traced_steps import read_traced_steps
+from slipstick.workloads.importers.traces.kernel_shapes import read_traced_steps
 
 
 def matrix_flop(graph: Workload, phase: str) -> Any:

@@ -35,7 +35,7 @@ class Distinct:
 
     def bound_by(self, binding: Binding) -> Distinct:
         """With values in place of symbols: the very same operations as last time where their sizes are the same."""
-        if self._sizes is None or not binding.whole:
+        if self._sizes is None or binding.columns or not binding.whole:
             return Distinct(tuple(op.bound_by(binding) for op in self.operations), self.place)
         key = [(type(one), one) for one in map(binding.values.get, self._sizes)]  # 2 and 2.0 do not give the same
         last: tuple[object, Distinct] | None = self.__dict__.get("_last")

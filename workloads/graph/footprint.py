@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from slipstick.common.expressions import is_symbolic
+from slipstick.common.size_column import Sized, number
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.given import is_one
 from slipstick.workloads.graph.workload import Op, Workload
 
 
-def resident_bytes(workload: Workload) -> float | None:
+def resident_bytes(workload: Workload) -> Sized:
     """Bytes that lie in memory at once whatever the runtime does; None where the graph does not say.
 
     An update reads each parameter with its gradient and state, so what all updates read is there when they begin. A
@@ -33,7 +34,7 @@ def resident_bytes(workload: Workload) -> float | None:
             updates = [float(parameters) * min(sizes), *cached]  # type: ignore[arg-type]
     if not updates or any(is_symbolic(amount) and amount.free_symbols for amount in updates):
         return None
-    return float(sum(updates))
+    return number(sum(updates))
 
 
 def _narrow(workload: Workload, parameters: float, stored: str) -> Amount:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slipstick.common.expressions import is_symbolic, parse_expression, sp
 from slipstick.common.records import FrozenDict
+from slipstick.common.size_column import SizeColumn, by_parts, is_column
 from slipstick.workloads.graph.cost import LARGEST, Amount, bind_amount, symbols_of
+from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.whole_steps import SizeSteps
 
 
@@ -19,9 +23,8 @@ class Binding:
     def __init__(self, values: Mapping[str, Amount]) -> None:
         self.values = values
         # then the order in which values are put in does not matter
-        self.whole = all(
-            isinstance(one, int) or (isinstance(one, float) and one.is_integer()) for one in values.values()
-        )
+        self.whole = all(isinstance(one, int) or _is_whole(one) for one in values.values())
+        self.columns = frozenset(name for name, one in values.items() if is_column(one))
         self._known: dict[Amount | CachedAmount, Amount] = {}
         self._after: dict[int, tuple[Binding, Binding]] = {}
 
@@ -34,9 +37,21 @@ class Binding:
             return amount
         known = self._known.get(amount)
         if known is None:
-            bind = amount.bound if isinstance(amount, CachedAmount) else partial(bind_amount, amount)
-            known = self._known[amount] = bind(self.values)
+            known = self._known[amount] = self._put(amount)
         return known
+
+    def _put(self, amount: Amount | CachedAmount) -> Amount:
+        bind = amount.bound if isinstance(amount, CachedAmount) else partial(bind_amount, amount)
+        names = self.columns and self.columns & symbols_in(amount)
+        if not names or not symbols_in(amount) <= self.values.keys():
+            return bind(self.values)
+        steps = amount.steps if isinstance(amount, CachedAmount) else steps_of(amount)
+        made = None if steps is None else steps.at_columns(self.values)
+        if made is not None and np.all(np.abs(made) <= LARGEST):
+            return made
+        columns = {name: self.values[name] for name in names}
+        (each,) = by_parts(columns, lambda at: [_alone(bind, {**self.values, **at})])
+        return each.view(SizeColumn)
 
     def left_in(self, amount: Amount | CachedAmount) -> frozenset[str]:
         """The symbols that are open once the values are put in."""
@@ -58,6 +73,17 @@ class Binding:
         first = amounts if self.whole and isinstance(amounts, Later) else None
         made = later(first.open, self.after(first.binding)) if first is not None else later(amounts, self)
         return made if self.whole and not all_ else FrozenDict(made.amounts())
+
+
+def _is_whole(value: Amount) -> bool:
+    if is_column(value):
+        return bool(np.all(value == np.floor(value)))
+    return isinstance(value, float) and value.is_integer()
+
+
+def _alone(bind: Callable[[Mapping[str, Amount]], Amount], values: Mapping[str, Any]) -> Amount:
+    """An amount at numbers; of columns at each of their points."""
+    return bind({name: float(value) if is_column(value) else value for name, value in values.items()})
 
 
 class Later(FrozenDict[Amount]):
@@ -116,6 +142,11 @@ class CachedAmount:
         return bind_amount(self.expression, values)
 
 
+def symbols_in(amount: Amount | CachedAmount) -> frozenset[str]:
+    """Names of the symbols in an amount."""
+    return amount.symbols if isinstance(amount, CachedAmount) else symbols_of(amount)
+
+
 def opened(amount: Amount | CachedAmount) -> Amount:
     """An amount as numbers and sympy have it."""
     return amount.expression if isinstance(amount, CachedAmount) else amount
@@ -139,7 +170,7 @@ def is_one(amounts: FrozenDict[Amount], name: str) -> bool:
     before, binding = (amounts.open, amounts.binding) if isinstance(amounts, Later) else (amounts, Binding({}))
     if name not in before or binding.left_in(unread_amount(before, name)):
         return False
-    return amounts[name] == 1
+    return bool(amounts[name] == 1)
 
 
 class CachedTable(FrozenDict[Amount]):

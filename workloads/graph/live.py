@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
+from slipstick.common.size_column import Sized, largest
 from slipstick.workloads.graph.saved import Taped, result_bytes, tape
 from slipstick.workloads.graph.workload import Workload
 
 
-def passing_bytes(workload: Workload) -> float:
+def passing_bytes(workload: Workload) -> Sized:
     """Bytes of results at most at once where nothing is kept for a backward pass, as under ``no_grad``."""
     entries = tape(workload)
     sizes = {entry.made: result_bytes(entry.op) for entry in entries if entry.made}
     return _forward([replace(entry, saves={}) for entry in entries], sizes, {})[0]
 
 
-def peak_bytes(workload: Workload) -> float:
-    """Bytes of results, saved storages and gradients of results at most at once; sizes must be known.
+def peak_bytes(workload: Workload) -> Sized:
+    """Bytes of results, saved storages and gradients of results at most at once; sizes must be known, or columns.
 
     Examples
     --------
@@ -37,7 +39,7 @@ def peak_bytes(workload: Workload) -> float:
     """
     entries = tape(workload)
     sizes = {entry.made: result_bytes(entry.op) for entry in entries if entry.made}
-    kept: dict[str, float] = {}
+    kept: dict[str, Sized] = {}
     released: defaultdict[int, list[str]] = defaultdict(
         list
     )  # by the first operation that saved it: its backward is last
@@ -47,37 +49,38 @@ def peak_bytes(workload: Workload) -> float:
                 released[place].append(name)
             kept[name] = size
     forward, alive = _forward(entries, sizes, kept)
-    return max(forward, _backward(entries, sizes, alive, released))
+    return largest(forward, _backward(entries, sizes, alive, released))
 
 
 def _forward(
-    entries: Sequence[Taped], sizes: Mapping[str, float], kept: Mapping[str, float]
-) -> tuple[float, dict[str, float]]:
+    entries: Sequence[Taped], sizes: Mapping[str, Sized], kept: Mapping[str, Sized]
+) -> tuple[Sized, dict[str, Sized]]:
     """The most of the forward pass, and what is alive at its end."""
     last = {name: place for place, entry in enumerate(entries) for name in (*entry.reads, entry.made)}
     freed: defaultdict[int, list[str]] = defaultdict(list)
     for name, place in last.items():
         if name not in kept and name in entries[place].reads:  # what nobody reads is the answer, which stays
             freed[place].append(name)
-    alive: dict[str, float] = {}
-    live = most = 0.0
+    alive: dict[str, Sized] = {}
+    live: Sized = 0.0
+    most: Sized = 0.0
     for place, entry in enumerate(entries):
         new = {name: size for name, size in entry.saves.items() if name not in sizes and name not in alive}
         if entry.made:
             new[entry.made] = sizes[entry.made]
         alive |= new
-        live += sum(new.values())
-        most = max(most, live)
-        live -= sum(alive.pop(name, 0.0) for name in freed[place])
+        live = live + sum(new.values())
+        most = largest(most, live)
+        live = live - sum(alive.pop(name, 0.0) for name in freed[place])
     return most, alive
 
 
 def _backward(
     entries: Sequence[Taped],
-    sizes: Mapping[str, float],
-    alive: dict[str, float],
+    sizes: Mapping[str, Sized],
+    alive: dict[str, Sized],
     released: Mapping[int, Sequence[str]],
-) -> float:
+) -> Sized:
     """The most of the backward pass, which begins with what is alive at the end of the forward pass."""
     read = {name for entry in entries for name in entry.reads}
     gradients = {entry.made for entry in entries if entry.made and entry.made not in read and entry.saves}
@@ -87,12 +90,13 @@ def _backward(
         if entry.op.kind == "view":
             continue
         made = [name for name in entry.grows if name not in gradients]
-        again = max((sizes[name] for name in entry.grows if name in gradients), default=0.0)  # added to what is there
-        live += sum(sizes[name] for name in made)
+        added = (sizes[name] for name in entry.grows if name in gradients)  # to what is there
+        again = reduce(largest, added, 0.0)
+        live = live + sum(sizes[name] for name in made)
         gradients.update(made)
-        most = max(most, live + again)
-        live -= sum(alive.pop(name, 0.0) for name in released.get(place, ()))
+        most = largest(most, live + again)
+        live = live - sum(alive.pop(name, 0.0) for name in released.get(place, ()))
         if entry.made in gradients:
             gradients.discard(entry.made)
-            live -= sizes[entry.made]
+            live = live - sizes[entry.made]
     return most

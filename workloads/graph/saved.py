@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from slipstick.common.size_column import Sized, number
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
@@ -52,7 +55,7 @@ class Taped:
     made: str
     reads: tuple[str, ...]
     grows: frozenset[str]
-    saves: Mapping[str, float]
+    saves: Mapping[str, Sized]
 
 
 def tape(workload: Workload) -> tuple[Taped, ...]:
@@ -79,13 +82,13 @@ def tape(workload: Workload) -> tuple[Taped, ...]:
         if shares and op.kind != "view":  # what was saved may not be overwritten
             storages[op.name] = tuple(root for root in inputs if root not in kept)[:1] or inputs[:1]
         grows = frozenset(root for maker in makers[op.name] if needs[maker] for root in storages[maker])
-        saves: dict[str, float] = {}
+        saves: dict[str, Sized] = {}
         if needs[op.name] and op.kind != "view":
             saves = {root: result_bytes(named[root]) for root in _saved_inputs(op, inputs, grows)}
             if shares and _function(op) in INPUT and _function(op) not in OF_RESULT_IN_PLACE:
                 saves = {f"{op.name} copy": size for size in list(saves.values())[:1]}
             if (family_of(op.kind).product or op.kind == "norm") and all(_is_weight(named[root]) for root in inputs):
-                saves[f"input of {_input_bytes(op):g} bytes"] = _input_bytes(op)
+                saves[f"input of {_each(_input_bytes(op))} bytes"] = _input_bytes(op)
             if _saves_result(op):  # in place: that of its first operand
                 saves |= {root: result_bytes(named[root]) for root in storages[op.name][:1]}
             if beside := _beside(op):
@@ -93,6 +96,11 @@ def tape(workload: Workload) -> tuple[Taped, ...]:
         kept.update(saves)
         taped.append(Taped(op, "" if shares else op.name, inputs, grows, saves))
     return tuple(taped)
+
+
+def _each(size: Sized) -> str:
+    """A size as text, of a column at each point."""
+    return ", ".join(f"{one:g}" for one in np.ravel(size))
 
 
 def _is_weight(op: Op) -> bool:
@@ -126,7 +134,7 @@ def _has_parameters(op: Op, inputs: int) -> bool:
         if _function(op) == CAST:
             return inputs == 0  # of weights that a product reads
         return "batch_norm" in _function(op) or (
-            inputs == 1 and float(op.dims.get("reads", 0)) > float(op.dims.get("elements", 0)) + 1  # more than a scalar
+            inputs == 1 and bool(number(op.dims.get("reads", 0)) > number(op.dims.get("elements", 0)) + 1)  # no scalar
         )
     return False
 
@@ -152,9 +160,9 @@ def _saves_result(op: Op) -> bool:
     return op.kind in ("softmax", "attention") or _function(op) in RESULT or _called(op) in RESULT
 
 
-def _beside(op: Op) -> float:
+def _beside(op: Op) -> Sized:
     """What an operation saves besides inputs and result: masks, places, statistics."""
-    d: Mapping[str, float] = {name: float(value) for name, value in op.dims.items()}
+    d = {name: number(value) for name, value in op.dims.items()}
     if op.kind == "norm":
         return 2 * STATISTIC_BYTES * d["groups"]
     if op.kind == "attention":
@@ -168,16 +176,16 @@ def _beside(op: Op) -> float:
     return 0.0
 
 
-def result_bytes(op: Op) -> float:
+def result_bytes(op: Op) -> Sized:
     """Bytes of the storage that an operation makes for its result."""
     if op.kind == "norm" or _function(op) in DROPOUT:  # its statistics, or its mask, are storages of their own
-        return SIZE_BYTES[op.dtype] * float(op.dims["elements"])
-    return float(op.cost["written"])
+        return SIZE_BYTES[op.dtype] * number(op.dims["elements"])
+    return number(op.cost["written"])
 
 
-def _input_bytes(op: Op) -> float:
+def _input_bytes(op: Op) -> Sized:
     """Bytes of the input of a product that nobody of the graph made."""
-    d = {name: float(value) for name, value in op.dims.items()}
+    d = {name: number(value) for name, value in op.dims.items()}
     size = SIZE_BYTES[op.dtype]
     if op.kind == "convolution":
         return size * d["batch"] * d["channels_in"] * d["in_depth"] * d["in_height"] * d["in_width"]
@@ -185,4 +193,4 @@ def _input_bytes(op: Op) -> float:
         return size * d["batch"] * d["n"] * d["k"]
     if op.kind == "norm":
         return size * d["elements"]
-    return float(op.cost["read"])
+    return number(op.cost["read"])

@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from slipstick.common.errors import InputError
+from slipstick.common.size_column import SizeColumn, is_column, largest, smallest
 
 Exact: TypeAlias = "int | Fraction"
 EIGHTHS = 8
@@ -123,6 +126,43 @@ class SizeSteps:
             return result.numerator if result.denominator == 1 else float(result)
         except (ZeroDivisionError, OverflowError):
             return None
+
+    def at_columns(self, values: Mapping[str, Any]) -> SizeColumn | None:
+        """The numbers at sizes of which some are columns; None where they have to be computed point by point.
+
+        Fractions are a whole number, or a column of them, over one denominator, so that what is rounded is exact.
+        """
+        stack: list[tuple[Any, int]] = []
+        for step, call in zip(self.steps, self._calls, strict=True):
+            if not isinstance(step, tuple) or call is None:
+                value = values[step] if isinstance(step, str) else step
+                one = value if isinstance(value, SizeColumn) else Fraction(value)  # type: ignore[arg-type]
+                stack.append((one, 1) if isinstance(one, SizeColumn) else (one.numerator, one.denominator))
+                continue
+            taken = stack[-call[1] :]
+            del stack[-call[1] :]
+            below = math.lcm(*(under for _, under in taken))
+            above = [over * (below // under) for over, under in taken]
+            match step[0]:
+                case "Add":
+                    made = sum(above), below
+                case "Mul":
+                    made = math.prod(over for over, _ in taken), math.prod(under for _, under in taken)
+                case "Max" | "Min":
+                    made = reduce(largest if step[0] == "Max" else smallest, above), below
+                case "floor" | "ceiling":
+                    sign = 1 if step[0] == "floor" else -1
+                    if is_column(above[0]) and np.max(np.abs(above[0])) > LARGEST_FLOAT:
+                        return None
+                    made = sign * (sign * above[0] // below), 1
+                case _ if step[1] >= 0:
+                    made = above[0] ** step[1], below ** step[1]
+                case _:
+                    return None
+            stack.append(made)
+        over, under = stack[0]
+        whole = all(np.all(values[name] == np.floor(values[name])) for name in self.sizes)
+        return np.asarray(over / under, dtype=float).view(SizeColumn) if whole else None
 
     def again_at(self, values: Mapping[str, object]) -> int | float | None:
         """`at`; the last sizes are remembered, for of many questions most differ in a size that is not read here."""

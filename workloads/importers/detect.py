@@ -67,7 +67,7 @@ def import_file(path: str | os.PathLike[str], step: int | None = None) -> Worklo
 
 
 def _one_step(path: str | os.PathLike[str], step: int | None) -> Workload:
-    from slipstick.workloads.importers.traces.traced_steps import read_traced_steps
+    from slipstick.workloads.importers.traces.kernel_shapes import read_traced_steps
 
     steps = read_traced_steps(path)
     if step is None:

@@ -6,11 +6,11 @@ workload. Shapes are tuples of numbers or symbols, channels first for images, fe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import product, stored_norm
-from slipstick.workloads.graph.workload import Attribute
+from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.layers.gradient_tape import Value, flags
 from slipstick.workloads.layers.image_layers import ImageLayers
 from slipstick.workloads.layers.sequence_layers import SequenceLayers
@@ -141,6 +141,15 @@ class NetworkTape(ImageLayers, SequenceLayers):
             ]
 
         return self._layer(name, [x], x.shape, made, backward)
+
+    def classified(
+        self, scores: Value, purpose: str, optimizer: str, forward: Mapping[str, float], **defaults: float
+    ) -> Workload:
+        """The network that ends with scores, shape (..., classes): inference at sizes `forward`, or trained on them."""
+        if purpose == "inference":
+            return self.inference(**forward)
+        self.loss("loss", scores)
+        return self.training(optimizer, (), **defaults)
 
     def loss(self, name: str, x: Value) -> Value:
         """Log-softmax over the last axis and the mean of one entry a row (cross-entropy)."""

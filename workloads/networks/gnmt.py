@@ -49,10 +49,7 @@ def gnmt(
     target = tape.embedding("decoder.embedding", tape.input(batch, length), vocabulary, width, shared_with="embedding")
     projected = tape.dense("attention.key", memory, width, bias=False)
     scores = _decoder(tape, target, memory, projected, layers, width, vocabulary)
-    if purpose == "inference":
-        return tape.inference(batch=64, seq_len=25)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=64, seq_len=25)
+    return tape.classified(scores, purpose, optimizer, {"batch": 64, "seq_len": 25}, batch=64, seq_len=25)
 
 
 def _decoder(

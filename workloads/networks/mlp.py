@@ -34,7 +34,4 @@ def mlp(
     for index in range(layers):
         x = tape.elementwise(f"hidden{index}.relu", "relu", tape.dense(f"hidden{index}", x, width))
     scores = tape.dense("classifier", x, outputs)
-    if purpose == "inference":
-        return tape.inference(batch=1)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=1024)
+    return tape.classified(scores, purpose, optimizer, {"batch": 1}, batch=1024)

@@ -29,10 +29,7 @@ def resnet(
     tape = NetworkTape(f"resnet{depth}", dtype)
     x = stages(tape, tape.input(symbol("batch"), 3, image, image), depth, purpose)[-1]
     scores = tape.dense("classifier", tape.global_average("pool", x), classes)
-    if purpose == "inference":
-        return tape.inference(batch=1)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=64)
+    return tape.classified(scores, purpose, optimizer, {"batch": 1}, batch=64)
 
 
 def stages(

@@ -42,10 +42,7 @@ def bert(
         y = _feed_forward(tape, f"{name}.feed_forward", x, width)
         x = tape.norm(f"{name}.feed_forward.norm", tape.elementwise(f"{name}.feed_forward.add", "add", y, x), "layer")
     scores = _bert_head(tape, x, width, vocabulary, head)
-    if purpose == "inference":
-        return tape.inference(batch=1, seq_len=128)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=16, seq_len=128)
+    return tape.classified(scores, purpose, optimizer, {"batch": 1, "seq_len": 128}, batch=16, seq_len=128)
 
 
 def _bert_head(tape: NetworkTape, x: Value, width: int, vocabulary: int, head: str) -> Value:
@@ -89,10 +86,7 @@ def gpt(
         x = tape.elementwise(f"{name}.feed_forward.add", "add", y, x)
     x = tape.norm("head.norm", x, "layer")
     scores = tape.dense("head.words", x, vocabulary, bias=False, shared_with="embedding.words")
-    if purpose == "inference":
-        return tape.inference(batch=1, seq_len=1024)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=8, seq_len=1024)
+    return tape.classified(scores, purpose, optimizer, {"batch": 1, "seq_len": 1024}, batch=8, seq_len=1024)
 
 
 def _embeddings(tape: NetworkTape, batch: Amount, length: Amount, tables: dict[str, int], width: int) -> Value:

@@ -38,7 +38,4 @@ def vgg(
     for index in (1, 2):
         x = tape.elementwise(f"dense{index}.relu", "relu", tape.dense(f"dense{index}", x, 4096))
     scores = tape.dense("classifier", x, classes)
-    if purpose == "inference":
-        return tape.inference(batch=1)
-    tape.loss("loss", scores)
-    return tape.training(optimizer, batch=64)
+    return tape.classified(scores, purpose, optimizer, {"batch": 1}, batch=64)

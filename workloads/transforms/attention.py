@@ -71,15 +71,12 @@ def in_one_kernel(workload: Workload, attention: str) -> Workload:
             f"--attention {attention}: {workload.name} is answered by the law of whole measured steps, which does not "
             "read how attention is computed"
         )
-    in_one = any(op.kind == "attention" for op in workload)
-    if attention == "parts":
-        if in_one:
-            raise InputError(f"--attention parts: the attention of {workload.name} is one kernel; want flash")
-        return workload
-    made = flash_attention(workload)
+    in_one, made = any(op.kind == "attention" for op in workload), flash_attention(workload)
     if made is workload and not in_one:
-        raise InputError(f"--attention flash: {workload.name} has no attention in parts that is known")
-    return made
+        raise InputError(f"--attention {attention}: {workload.name} has no attention in parts that is known")
+    if attention == "parts" and in_one:
+        raise InputError(f"--attention parts: the attention of {workload.name} is one kernel; want flash")
+    return made if attention == "flash" else workload
 
 
 def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:

@@ -20,8 +20,7 @@ from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_al
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import symbols_of
-from slipstick.workloads.graph.given import Binding, CachedAmount, unread_amount
+from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import AXES, kernel_named, volumes_between
@@ -64,7 +63,8 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
-        return class_of(op), units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+        served = entry(self.kernels, op), class_of(op)
+        return *served, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
         """Unless an open size, 1 or more, decides between one and many (`kernel_classes.APARTS`)."""
@@ -72,12 +72,12 @@ class TiledRoofline(FormulaModel):
         if one is None or one.many not in self.kernels:
             return True
         amount = unread_amount(op.dims, one.dim)
-        sizes = amount.symbols if isinstance(amount, CachedAmount) else symbols_of(amount)
+        sizes = symbols_in(amount)
         return not sizes or Binding(dict.fromkeys(sizes, 1)).put(amount) != 1
 
     def form(self, machine: Machine) -> Hashable:
-        """That of the machine, its knee and maker, and the names of the kernels: other numbers are symbols."""
-        return tuple(self.kernels), machine.form, knee(machine), _maker(machine)
+        """That of the machine, its knee and maker: other numbers are symbols, whose kernels' the key says."""
+        return machine.form, knee(machine), _maker(machine)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.* dims and amounts, machine.*, parameter.kernels.KIND.*."""

@@ -17,19 +17,18 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.kinds import PRODUCT, family_of, operation
 from slipstick.workloads.graph.workload import Op
 
-Floats = npt.NDArray[np.float64]
 Resource = Literal["matrix", "memory", "link", "host_link"]
 
 _MATRIX = re.compile(
@@ -94,11 +93,11 @@ class KernelScaling(CheckedParameters):
     def ratios(
         self,
         names: Sequence[str],
-        seconds: Floats,
+        seconds: FloatArray,
         today: Machine,
         other: Machine,
         operations: Sequence[Op | None] | None = None,
-    ) -> Floats:
+    ) -> FloatArray:
         """Duration on `other` over duration on `today` of each kernel, shape (kernels,).
 
         `operations`: what each kernel computes, where that is known.
@@ -163,7 +162,7 @@ def between_vendors(today: Machine, other: Machine) -> bool:
     return today.family.partition("-")[0] != other.family.partition("-")[0]
 
 
-def doubted(moved: Floats, doubt: float) -> Floats:
+def doubted(moved: FloatArray, doubt: float) -> FloatArray:
     """Log factors x as x^3 / (x^2 + doubt^2): those far beyond `doubt` stay, those well within it go to none."""
     return np.asarray(moved * (moved / np.hypot(moved, doubt)) ** 2) if doubt else moved
 
@@ -181,7 +180,7 @@ def resource_of(name: str) -> tuple[Resource, str]:
     return "memory", ""
 
 
-def _common_dtype(names: Sequence[str], seconds: Floats) -> str:
+def _common_dtype(names: Sequence[str], seconds: FloatArray) -> str:
     """The dtype in which most time of products passes whose names say one; float32 where none does."""
     spent = {"float32": 0.0}
     for name, time in zip(names, seconds.tolist(), strict=True):

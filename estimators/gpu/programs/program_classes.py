@@ -10,6 +10,7 @@ import math
 from collections.abc import Container
 
 from slipstick.common.errors import InputError
+from slipstick.common.size_column import number, smallest
 from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op
 
@@ -44,9 +45,9 @@ def class_of(op: Op) -> str:
             return "convolution.point"
         return "convolution.first" if float(dims["channels_in"]) <= 4 else "convolution"
     if kind == "gemm":
-        if min(float(dims["m"]), float(dims["n"])) <= THIN:
+        if smallest(number(dims["m"]), number(dims["n"])) <= THIN:
             return "gemm.thin"
-        return "gemm.batch" if float(dims["batch"]) > 1 else "gemm"
+        return "gemm.batch" if number(dims["batch"]) > 1 else "gemm"
     function = str(op.attributes.get("function", "layer"))
     if kind == "reduction":
         return next((f"reduction.{word}" for word, names in REDUCTIONS.items() if function in names), kind)

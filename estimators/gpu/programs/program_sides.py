@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.expressions import sp, symbol
+from slipstick.common.size_column import Sized, largest, number, smallest
 from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
@@ -224,47 +225,48 @@ def amount(op: Op, name: str) -> Amount:
     return amount_of(op, name) if counted is None else counted(op)
 
 
-def _again(op: Op) -> float:
+def _again(op: Op) -> Sized:
     """Bytes that a row's kernel reads again."""
-    return (PASSES.get(op.kind, 1) - 1) * float(op.cost["read"])
+    return (PASSES.get(op.kind, 1) - 1) * number(op.cost["read"])
 
 
-def _near(op: Op) -> float:
+def _near(op: Op) -> Sized:
     """Bytes that cores load and store, from wherever they are."""
-    return float(op.cost["read"]) * _overlap(op) + float(op.cost["written"]) + _again(op) + _windows(op)
+    return number(op.cost["read"]) * _overlap(op) + number(op.cost["written"]) + _again(op) + _windows(op)
 
 
-def _matrix_bytes(op: Op) -> float:
+def _matrix_bytes(op: Op) -> Sized:
     """Flop of products times the bytes of their numbers, float32 as TF32 (`FLOP_A_CYCLE`)."""
     return sum(
-        float(op.cost[name]) * SIZE_BYTES[name.rpartition(".")[2]]
+        number(op.cost[name]) * SIZE_BYTES[name.rpartition(".")[2]]
         for name in op.cost
         if name.startswith("flop.matrix.")
     )
 
 
-def _overlap(op: Op) -> float:
+def _overlap(op: Op) -> Sized:
     """How often the windows of a pooling read an element from the nearest cache."""
     if op.kind != "pool":
         return 1.0
-    return max(1.0, float(op.dims["outputs"]) * float(op.dims["window"]) / max(1.0, float(op.dims["inputs"])))
+    inputs = largest(1.0, number(op.dims["inputs"]))
+    return largest(1.0, number(op.dims["outputs"]) * number(op.dims["window"]) / inputs)
 
 
-def _windows(op: Op) -> float:
+def _windows(op: Op) -> Sized:
     """Bytes that a convolution loads from the nearest cache as matrices of windows: once for each tile of outputs."""
     if op.kind != "convolution":
         return 0.0
-    outputs = float(op.dims["channels_out"]) / float(op.dims["groups"])
-    flop = sum(float(op.cost[name]) for name in op.cost if name.startswith("flop.matrix."))
-    return SIZE_BYTES[op.dtype] * flop / 2 / min(outputs, TILE)
+    outputs = number(op.dims["channels_out"]) / number(op.dims["groups"])
+    flop = sum(number(op.cost[name]) for name in op.cost if name.startswith("flop.matrix."))
+    return SIZE_BYTES[op.dtype] * flop / 2 / smallest(outputs, TILE)
 
 
-def _busy(op: Op) -> float:
+def _busy(op: Op) -> Sized:
     """Cores that the rows of a norm or softmax fill: a row is one block's, which has a share of a core's threads."""
-    return max(1.0, _rows(op)) * THREADS.get(class_of(op), USUAL_THREADS) / THREADS_A_CORE
+    return largest(1.0, _rows(op)) * THREADS.get(class_of(op), USUAL_THREADS) / THREADS_A_CORE
 
 
-AMOUNTS: Mapping[str, Callable[[Op], float]] = {
+AMOUNTS: Mapping[str, Callable[[Op], Sized]] = {
     "again": _again,
     "near": _near,
     "matrix_bytes": _matrix_bytes,
@@ -280,8 +282,8 @@ def _rounded(op: Op, machine: Machine, dtype: str) -> str:
     Kernels of depthwise ones take no matrix instruction in any type and sum in float32 (aten/src/ATen/native/cuda:
     DepthwiseConv2d.cu, `acc_t`; cuDNN's as well).
     """
-    name = class_of(op)
-    if op.kind != "convolution" or dtype not in ("float32", "tfloat32", *(HALF if name == DEPTHWISE else ())):
+    name = class_of(op) if op.kind == "convolution" else ""
+    if not name or dtype not in ("float32", "tfloat32", *(HALF if name == DEPTHWISE else ())):
         return dtype
     dense = name not in (DEPTHWISE, "convolution.grouped")
     return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
@@ -301,5 +303,5 @@ def computed(op: Op, machine: Machine) -> Op:
     return replace(op, cost=Cost({names[name]: amount for name, amount in op.cost.items()}))
 
 
-def _rows(op: Op) -> float:
-    return float(op.dims["groups" if op.kind == "norm" else "rows"])
+def _rows(op: Op) -> Sized:
+    return number(op.dims["groups" if op.kind == "norm" else "rows"])

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-import numpy as np
+import numpy.typing as npt
 
 from slipstick.common.records import FrozenDict
+from slipstick.common.size_column import Sized, at_points
 from slipstick.estimators.base.estimator_base import PointByPoint, put_in
 from slipstick.estimators.base.operation_model import FormulaModel
+from slipstick.estimators.base.schedule_model import FormulaSchedule
 from slipstick.estimators.composition.clipped_at_peak import ClippedAtPeak, between_uses
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.power_capped import CAP, cap_was_set
@@ -26,8 +28,36 @@ from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
 from slipstick.workloads.transforms.mixed import tf32_convolutions
 
+SIZES = ("workload.", "run.")
 PASSED = ("machine.clock", "machine.memory.", "machine.price.", "machine.runtime.", "estimator.")
 """Numbers on which no operation hangs that PyTorch hands over, nor at which engine's rate it runs."""
+
+
+@dataclass(frozen=True)
+class InColumns(PointByPoint):
+    """A composite at columns of sizes: its operations' laws are asked once for all points that they treat alike."""
+
+    vectorised = True
+
+    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Seconds, in the shape to which the arrays broadcast; machine by machine."""
+        estimator: TorchProgram = self.estimator
+        held = CAP in self.free or cap_was_set(self.machine, estimator.runs_at())
+        if held or not isinstance(estimator.schedule, FormulaSchedule):
+            return super().__call__(values)
+        arrays = self.arrays(values)
+
+        def seconds(there: Mapping[str, float], at: Mapping[str, Sized]) -> Sized:
+            machine, run, given = put_in(self.machine, self.run, there)
+            by = estimator.with_parameters(given) if given else estimator
+            return by.in_columns(self.workload, machine, {**run, **_sizes(at)})[2]
+
+        flat = {name: array.ravel() for name, array in arrays.items()}
+        return at_points(flat, SIZES, seconds).reshape(arrays[self.free[0]].shape)
+
+
+def _sizes(at: Mapping[str, Sized]) -> dict[str, Sized]:
+    return {name.partition(".")[2]: value for name, value in at.items() if name.startswith(SIZES)}
 
 
 @dataclass(frozen=True)
@@ -48,27 +78,24 @@ class TorchProgram(ClippedAtPeak):
         """See `EstimatorBase.least_at`: numbers that no operation hangs on as arrays, the others value by value."""
         if CAP in free or cap_was_set(machine, self.runs_at()) or not isinstance(self.schedule, HostIssue):
             return super().least_at(workload, machine, run, free)
-        apart = [name for name in free if not name.startswith(PASSED)]
-        points = np.stack([free[name] for name in apart] or [np.zeros(len(next(iter(free.values()))))], axis=1)
-        distinct, place = np.unique(points, axis=0, return_inverse=True)
-        result = np.empty(len(points))
-        for index, values in enumerate(distinct.tolist()):
-            here = place.reshape(-1) == index
-            changed, numbers, _ = put_in(machine, run, dict(zip(apart, values, strict=False)))
-            arrays = {name.removeprefix("machine."): free[name][here] for name in free if name not in apart}
-            bound = self.bound(workload, changed, numbers)
-            result[here] = PhysicalBound(self.as_found(bound, changed), arrays).together(bound)
-        return result
+
+        def least(there: Mapping[str, float], at: Mapping[str, Sized]) -> Sized:
+            changed, numbers, _ = put_in(machine, run, there)
+            bound = self.bound(workload, changed, {**numbers, **_sizes(at)})
+            arrays = {name.removeprefix("machine."): one for name, one in at.items()}
+            return PhysicalBound(self.as_found(bound, changed), arrays).together(bound)
+
+        return at_points(free, (*PASSED, *SIZES), least)
 
     def _compile(
         self, workload: Workload, machine: Machine, free: tuple[str, ...], run: FrozenDict[float]
     ) -> Compiled | PointByPoint:
-        """Point by point where a free size decides the class of a kernel, where weights are found, or what is fused."""
-        sizes = {name.partition(".")[2] for name in free if name.startswith(("workload.", "run."))}
+        """In columns where a free size decides the class of a kernel, where weights are found, or what is fused."""
+        sizes = {name.partition(".")[2] for name in free if name.startswith(SIZES)}
         graph = self.graph(workload, machine)
         weighed = "parameters" in graph.metadata or len(graph.distinct.operations) == 1
         if sizes & graph.symbols and not (weighed and self._holds_open(graph, machine, sizes)):
-            return PointByPoint(self, workload, machine, run, free)
+            return InColumns(self, workload, machine, run, free)
         return super()._compile(workload, machine, free, run)
 
     def _holds_open(self, graph: Workload, machine: Machine, sizes: AbstractSet[str]) -> bool:

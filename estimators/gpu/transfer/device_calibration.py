@@ -286,7 +286,7 @@ def _band(
     whole = 0.0
     for op, part in zip(operations, estimator.estimate(workload, machine, run).parts, strict=True):
         name = _class(op, known)
-        std = scatters[name].at(part.time) if name in scatters else UNKNOWN
+        std = scatters[name].of(part.time) if name in scatters else UNKNOWN
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
     return float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS, SHARE, SHARE_WIDTH
@@ -39,13 +40,9 @@ class Scatter:
         """With another, independent standard deviation."""
         return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
 
-    def of(self, predicted: FloatArray) -> FloatArray:
-        """Of each predicted time in seconds."""
-        return np.where(predicted < BORDER, self.short, self.long)
-
-    def at(self, predicted: float) -> float:
-        """Of one predicted time in seconds."""
-        return self.short if predicted < BORDER else self.long
+    def of(self, predicted: Sized) -> Sized:
+        """Of one predicted time in seconds, or of each of many."""
+        return where(predicted < BORDER, self.short, self.long)
 
 
 def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:

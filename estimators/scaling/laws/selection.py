@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipstick.estimators.scaling.laws import families as law
 from slipstick.estimators.scaling.laws.band_constants import (
     CLEAN,
     CLEANEST,
@@ -21,9 +20,8 @@ from slipstick.estimators.scaling.laws.band_constants import (
     ORIGINS,
     SHARPNESS,
 )
-from slipstick.estimators.scaling.laws.families import Family
 from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
-from slipstick.estimators.scaling.laws.terms import Law, Term
+from slipstick.estimators.scaling.laws.terms import FAMILIES, NEGLIGIBLE, SIZE_BENDS, STEEPER, Family, Law, Term
 from slipstick.estimators.symbolic.lambdified import FloatArray
 
 EXACT = 1e-9
@@ -58,8 +56,8 @@ def counted_in(pool: Pool, unit: float) -> Pool:
     return replace(pool, families=families, challengers=challengers, witnesses=witnesses)
 
 
-_MILDEST = law.STEEPER[:1]
-SIZES = Pool((law.SIZE_BENDS,), challengers=law.STEEPER, witnesses=_MILDEST)
+_MILDEST = STEEPER[:1]
+SIZES = Pool((SIZE_BENDS,), challengers=STEEPER, witnesses=_MILDEST)
 """What is averaged where a size grows."""
 
 
@@ -79,11 +77,11 @@ class FittedFamily:
         """The least family that says the same at the values `x`, shape (points,):
         an n^3 of which no cube is left is a line."""
         parts = self.family.matrix(x, self.knots) * self.coefficients
-        seen = (parts >= law.NEGLIGIBLE * parts.sum(axis=1, keepdims=True)).any(axis=0)
+        seen = (parts >= NEGLIGIBLE * parts.sum(axis=1, keepdims=True)).any(axis=0)
         used = {self.family.term(int(column), self.knots) for column in np.flatnonzero(seen)}
         if self.family.bends != "none" or self.family.terms[-1] in used:
             return self.family.name
-        least = [one for one in law.FAMILIES.values() if one.bends == "none" and used <= set(one.terms)]
+        least = [one for one in FAMILIES.values() if one.bends == "none" and used <= set(one.terms)]
         return min([*least, self.family], key=lambda one: len(one.terms)).name
 
 

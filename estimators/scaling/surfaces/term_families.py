@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.scaling.laws.families import (
+from slipstick.estimators.scaling.laws.terms import (
     CONSTANT,
     INVERSE,
     INVERSE_SQUARE,
@@ -22,8 +22,11 @@ from slipstick.estimators.scaling.laws.families import (
     LINEAR_LOG,
     LOG,
     SQUARE,
+    PowerTerm,
+    SizeBend,
+    Term,
+    WorkBend,
 )
-from slipstick.estimators.scaling.laws.terms import PowerTerm, SizeBend, Term, WorkBend
 from slipstick.estimators.scaling.series import Series, kind_of
 from slipstick.estimators.symbolic.lambdified import FloatArray
 

@@ -29,7 +29,7 @@ from itertools import product
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator

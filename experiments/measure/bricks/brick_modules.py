@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import fx, torch
+from slipstick.common.lazy_packages import fx, torch
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import Brick

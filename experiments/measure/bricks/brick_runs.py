@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import fx, torch
+from slipstick.common.lazy_packages import fx, torch
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.experiments.measure.bricks.brick_modules import (

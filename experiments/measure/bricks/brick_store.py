@@ -173,11 +173,6 @@ class BrickStore:
             if size == granularity
         ]
 
-    def granularities(self) -> list[int]:
-        """At which granularities models are known, smallest first."""
-        with own_tables(self.path, STORE) as tables:
-            return sorted(set(tables.integers("models", ["granularity"])[:, 0].tolist()))
-
     def take_in(self, other: BrickStore) -> int:
         """Copy what another store knows and this one does not; how many results that were.
 

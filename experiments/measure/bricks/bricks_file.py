@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import fx, torch
+from slipstick.common.lazy_packages import fx, torch
 from slipstick.common.readers import read_json
 from slipstick.common.writer import write_json
 from slipstick.experiments.measure.bricks.brick_modules import synthetic

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 
 
 def mlp() -> Any:

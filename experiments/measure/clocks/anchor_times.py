@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.writer import write_text
 from slipstick.experiments.measure.clocks.timing import Protocol as Timed

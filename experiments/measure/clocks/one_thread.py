@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 
 
 @contextmanager

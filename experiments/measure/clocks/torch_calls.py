@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.readers import unknown_name
 from slipstick.experiments.measure.clocks.timing import Task
 from slipstick.workloads.graph.op import Op

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.readers import unknown_name
 from slipstick.experiments.measure.clocks.timing import Protocol, Task
 

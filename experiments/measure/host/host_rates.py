@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_packages import numba
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure, seconds_together
 from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.importers.lscpu import Topology
@@ -55,10 +56,6 @@ def compiled() -> dict[str, Loop]:
 
     Raises InputError where numba is not installed.
     """
-    try:
-        import numba
-    except ImportError:
-        raise InputError("measuring a host needs numba: pip install 'slipstick[measure]'") from None
     fast: Any = numba.njit(nogil=True, fastmath=True)
     strict: Any = numba.njit(nogil=True)
     return {

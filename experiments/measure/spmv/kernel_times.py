@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, cuts
 from slipstick.hwmodels.machine import Machine
@@ -215,8 +215,6 @@ def _torch_product(
 
 
 def _numba_threads(arguments: tuple[Any, ...], edges: np.ndarray[Any, Any], threads: int) -> Product:
-    import numba
-
     if threads > numba.config.NUMBA_NUM_THREADS:
         raise InputError(f"threads = {threads}: numba has {numba.config.NUMBA_NUM_THREADS} here")
     loop = _chunk_loop()
@@ -230,9 +228,7 @@ def _numba_threads(arguments: tuple[Any, ...], edges: np.ndarray[Any, Any], thre
 
 @cache
 def _row_loop() -> Any:
-    from numba import njit
-
-    @njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
+    @numba.njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def rows(pointers: Any, columns: Any, values: Any, x: Any, y: Any, first: Any, last: Any) -> None:
         for row in range(first, last):
             total = 0.0

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import whole_number
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 from slipstick.experiments.measure.clocks.timing import seconds_together
@@ -118,10 +118,6 @@ def _passes(update: Callable[[int], None], threads: int, rounds: int) -> float:
 @cache
 def _update() -> Any:
     """Compiled, and without the interpreter's lock: threads shall wait for memory alone."""
-    try:
-        import numba
-    except ImportError:
-        raise InputError("measuring contention needs numba: pip install 'slipstick[measure]'") from None
 
     @numba.njit(nogil=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def update(weights: Any, gradients: Any, borders: Any, rounds: int) -> None:

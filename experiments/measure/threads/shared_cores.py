@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.errors import InputError
+from slipstick.common.lazy_packages import numba
 from slipstick.common.readers import whole_number
 from slipstick.experiments.measure.clocks.timing import seconds_together
 
@@ -58,10 +58,6 @@ def _together(numbers: Sequence[int]) -> float:
 
 @cache
 def _loop() -> Any:
-    try:
-        import numba
-    except ImportError:
-        raise InputError("measuring shared cores needs numba: pip install 'slipstick[measure]'") from None
 
     @numba.njit(nogil=True, fastmath=True)  # type: ignore[misc, untyped-decorator, unused-ignore]
     def loop(a: Any, b: Any, c: Any, times: int) -> float:

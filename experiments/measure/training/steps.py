@@ -19,7 +19,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 from slipstick.common.readers import unknown_name
 from slipstick.common.writer import atomic_write, write_json
 from slipstick.experiments.measure.clocks.one_thread import one_thread

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 
 BATCH = 4
 VOCABULARY = 2000

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 from slipstick.common.optional_packages import require_packages
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind

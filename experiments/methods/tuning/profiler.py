@@ -32,7 +32,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.workloads.runs.event_steps import profile_steps
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 from slipstick.workloads.runs.step_profiles import StepProfile

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 from slipstick.experiments.methods.tuning.profiler import Analyzer, Profiler, ProfilerReport
 
 LABELS = ("train", "evaluate", "checkpoint", "train on larger input", "train behind a slow loader")

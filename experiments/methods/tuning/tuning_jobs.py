@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.stage import Stage
 from slipstick.experiments.methods.tuning.tuner import Knob, Settings, Trial

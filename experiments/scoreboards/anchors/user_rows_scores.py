@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.engine_steps.measured_steps import CONFIGURATION
 from slipstick.estimators.engine_steps.step_law import StepLaw
@@ -23,6 +22,7 @@ from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.transfer.next_measurements import next_rows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.serving.serving_board import case_key
@@ -32,7 +32,6 @@ from slipstick.experiments.scoreboards.serving.step_fit import step_rows
 from slipstick.experiments.scoring.score import MAPE, PERCENT, Data, MissingError, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-FloatArray = npt.NDArray[np.float64]
 STEPS, ATTENTION = "known steps of a server", "known rows of decode attention"
 ENOUGH = 20
 """Rows of a configuration."""

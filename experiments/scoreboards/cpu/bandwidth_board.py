@@ -12,7 +12,6 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
@@ -32,6 +31,7 @@ from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.fitting.scores import half_widths_away, inside, interval_scores
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import loop_rows
@@ -42,7 +42,6 @@ DATASET = "likwid-bench bandwidth of CPUs"
 LEVEL = "MEM"
 FITTED_CORES = 4
 GOAL_MEAN, GOAL_WORST = 0.045, 0.25
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.estimators.cpu.multicore_bandwidth import BranchBorders, cores_of_link
 from slipstick.hwmodels.catalog import machine, machine_of_device
-from slipstick.hwmodels.importers.kerncraft_machine import BandwidthKernel
+from slipstick.hwmodels.importers.kerncraft import BandwidthKernel
 from slipstick.hwmodels.machine import Machine
 
 FILE = "cpu/bandwidth_scaling.csv"

@@ -34,8 +34,7 @@ from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE as BANDWID
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine as shipped
-from slipstick.hwmodels.importers.kerncraft import load_kerncraft
-from slipstick.hwmodels.importers.kerncraft_machine import KerncraftMachine
+from slipstick.hwmodels.importers.kerncraft import KerncraftMachine, load_kerncraft
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.loop_kernels import LoopKernel, kernels
 

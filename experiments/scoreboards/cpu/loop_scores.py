@@ -12,7 +12,6 @@ from functools import cache, reduce
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
@@ -24,6 +23,7 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.scores import normal_spread
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -31,7 +31,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import kernel_named, loop_workload
 
-FloatArray = npt.NDArray[np.float64]
 ELEMENTS = 10**9
 """A vector that no cache holds."""
 SHARES = {"limit": 1.0, "sharpness": 20.0}

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.llama_cpp_fit import fit_name
@@ -16,10 +15,10 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, mean_inner
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.local_llm.local_rows import FILES, LocalRow, known_rows, timed
 
-FloatArray = npt.NDArray[np.float64]
 NAME = "llama-cpp"
 HELD_OUT = {"accelerator unseen": "chip", "newest unseen": "generation", "release unseen": "release"}
 """What is left out, by level; of generations all newer ones with it."""

@@ -72,7 +72,7 @@ class LargestBatches:
 
 @lru_cache(maxsize=1024)
 def _allocated(model: str, pixels: int, batch: int) -> float:
-    return peak_bytes(autocast(unfused(image_network(model, pixels, batch)), "float16"))
+    return float(peak_bytes(autocast(unfused(image_network(model, pixels, batch)), "float16")))
 
 
 def allocated(model: str, pixels: int, parameters: float, batch: int) -> float:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
@@ -23,6 +22,7 @@ from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.serving.serving_rows import model_named
 from slipstick.experiments.scoring.score import PERCENT, Data, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -30,7 +30,6 @@ from slipstick.hwmodels.catalog import machine, machine_names
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.runs.requests import Request
 
-FloatArray = npt.NDArray[np.float64]
 _TWICE = ("layernorm",)
 _ONCE = ("embedding", "final_layernorm")
 _AXES = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")

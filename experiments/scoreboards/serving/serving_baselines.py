@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.experiments.scoreboards.serving.step_fit import step_rows
 from slipstick.experiments.scoring.rules_of_thumb import longer, products
 
-FloatArray = npt.NDArray[np.float64]
 SEVEN = (
     "weights + cache over bandwidth",
     "flop over peak",

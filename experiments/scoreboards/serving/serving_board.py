@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
 from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.scoreboards.serving.disaggregated import pool_scores
 from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
@@ -51,7 +51,6 @@ from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-FloatArray = npt.NDArray[np.float64]
 DATASET = "serving/silicon"
 ENOUGH = 20
 GOALS = {  # median and 90th percentile, %

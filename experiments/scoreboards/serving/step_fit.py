@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.engine_steps.engines import ServingFit, step_groups
 from slipstick.estimators.engine_steps.first_token import SITE, FirstTokenLaw, first_columns
@@ -59,7 +58,6 @@ def held_steps(case: SiliconCase) -> float:
     return float(BATCHED) if case.model.name == "llama-3.1-70b" and short and layout.tensor < NODE else 0.0
 
 
-FloatArray = npt.NDArray[np.float64]
 BUDGET = 8192
 SOURCE = "dashboard"
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels, State
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.measure.spmv.labels import KernelLabels, Key, MeasuredProduct, shipped_products
 from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, ran_together
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
 DATASET = "own products by kernel"
 COVERAGE_GOAL = (0.70, 0.90)
-Floats = npt.NDArray[np.float64]
 
 
 def rows() -> list[ValidationRow]:
@@ -67,6 +66,6 @@ def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, thr
     )
 
 
-def _constant(known: Sequence[MeasuredProduct], scored: Sequence[MeasuredProduct], key: Key) -> Floats:
+def _constant(known: Sequence[MeasuredProduct], scored: Sequence[MeasuredProduct], key: Key) -> FloatArray:
     each = [one.seconds[key] / one.counts["nonzeros"] for one in known if key in one.seconds]
     return float(np.exp(np.mean(np.log(each)))) * np.array([one.counts["nonzeros"] for one in scored])

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict, content_digest
@@ -26,6 +25,7 @@ from slipstick.estimators.fitting.scores import log_errors, mean_error
 from slipstick.estimators.fitting.student_t import student_scale, student_scatter
 from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane, infeed_share
 from slipstick.estimators.symbolic.formula import parameters, with_parameters
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.question.registry import CALIBRATIONS
@@ -43,8 +43,6 @@ DRAWS = 100
 """Of the parameters, for bands of many rows."""
 ROBUST = 0.05
 """Residuals of log time beyond this weigh linearly: a few runs of one batch size had a slow host."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def estimator() -> ComposedEstimator:
@@ -67,18 +65,18 @@ def compiled(model: ComposedEstimator, free: Sequence[str] = ()) -> Compiled:
     return function
 
 
-def columns(rows: Sequence[Row]) -> dict[str, Floats]:
+def columns(rows: Sequence[Row]) -> dict[str, FloatArray]:
     """Rows (layers, width, inputs, outputs, batch) as arrays by symbol."""
     table = np.asarray(rows, dtype=np.float64).reshape(-1, len(SYMBOLS))
     return {f"workload.{name}": table[:, i] for i, name in enumerate(SYMBOLS)}
 
 
-def times(model: ComposedEstimator, rows: Sequence[Row]) -> Floats:
+def times(model: ComposedEstimator, rows: Sequence[Row]) -> FloatArray:
     """Step times [s]."""
     return np.asarray(compiled(model)(columns(rows)))
 
 
-def shares(model: ComposedEstimator, rows: Sequence[Row]) -> dict[str, Floats]:
+def shares(model: ComposedEstimator, rows: Sequence[Row]) -> dict[str, FloatArray]:
     """The metrics of `InfeedOverlap` at many rows, 0..1: infeed, device, host, matrix."""
     step = times(model, rows)
     device = times(ComposedEstimator(model.operation, Lane("device")), rows)
@@ -97,7 +95,7 @@ def shares(model: ComposedEstimator, rows: Sequence[Row]) -> dict[str, Floats]:
     }
 
 
-def half_width(fitted: Calibration, rows: Sequence[Row], level: float) -> Floats:
+def half_width(fitted: Calibration, rows: Sequence[Row], level: float) -> FloatArray:
     """Half of the band of log time at each row, as `Calibration.estimate` gives it one by one."""
     time = times(fitted.estimator, rows)
     sample = fitted.parameter_draws(DRAWS)
@@ -112,7 +110,7 @@ def half_width(fitted: Calibration, rows: Sequence[Row], level: float) -> Floats
     return np.array([spread.half_width(level) for spread in spreads], dtype=np.float64)
 
 
-def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
+def fit(rows: Sequence[Row], measured: FloatArray) -> Calibration:
     """Fit all parameters to step times [s], robustly in log time, inside their physical bounds.
 
     The scatter is Student's t: `residual_std` and `residual_seconds` its scale, `residual_freedom` its tails, from
@@ -125,15 +123,15 @@ def fit(rows: Sequence[Row], measured: Floats) -> Calibration:
     low, high = _limits(model, names)
     observed = np.log(measured)
 
-    def plain(values: Floats) -> Floats:
+    def plain(values: FloatArray) -> FloatArray:
         point = {f"estimator.{name}": np.array([value]) for name, value in zip(names, values, strict=True)}
         return np.asarray(np.log(function({**table, **point})) - observed)
 
-    def residuals(values: Floats) -> Floats:
+    def residuals(values: FloatArray) -> FloatArray:
         raw = plain(np.clip(values, low, high))
         return np.asarray(np.sign(raw) * ROBUST * np.sqrt(2 * (np.sqrt(1 + (raw / ROBUST) ** 2) - 1)))
 
-    def jacobian(values: Floats) -> Floats:
+    def jacobian(values: FloatArray) -> FloatArray:
         raw = plain(np.clip(values, low, high))
         root = np.sqrt(1 + (raw / ROBUST) ** 2)
         bent = np.abs(residuals(values))
@@ -196,21 +194,21 @@ def with_share_scatter(fitted: Calibration, traces: Mapping[Row, tuple[float, fl
     )
 
 
-def log_slopes(model: ComposedEstimator, names: Sequence[str], rows: Sequence[Row]) -> Floats:
+def log_slopes(model: ComposedEstimator, names: Sequence[str], rows: Sequence[Row]) -> FloatArray:
     """Derivatives of log time by the named parameters, shape (rows, names), by differences in one call."""
     known = parameters(model)
     base = np.array([known[name][0] for name in names])
     return _slopes(compiled(model, names), base, _limits(model, names)[1], names, columns(rows))
 
 
-def _limits(model: ComposedEstimator, names: Sequence[str]) -> tuple[Floats, Floats]:
+def _limits(model: ComposedEstimator, names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     known = parameters(model)
     return np.array([known[name][1].low for name in names]), np.array([known[name][1].high for name in names])
 
 
 def _slopes(
-    function: Compiled, base: Floats, high: Floats, names: Sequence[str], table: Mapping[str, Floats]
-) -> Floats:
+    function: Compiled, base: FloatArray, high: FloatArray, names: Sequence[str], table: Mapping[str, FloatArray]
+) -> FloatArray:
     step = 1e-5 * np.maximum(np.abs(base), 1e-6 * np.minimum(high, 1.0))
     step = np.where(base + step > high, -step, step)
     points = np.vstack([base, base + np.diag(step)])
@@ -220,7 +218,7 @@ def _slopes(
     return np.asarray((logs[1:] - logs[0]).T / step)
 
 
-def _left_out(error: Floats, slopes: Floats, groups: Floats) -> Floats:
+def _left_out(error: FloatArray, slopes: FloatArray, groups: FloatArray) -> FloatArray:
     """Errors of log time at each group (a width, a batch) by a fit without it: one Gauss-Newton step from the full fit.
 
     With the plain errors these are the three kinds of question that the band is for: a known configuration run again,
@@ -365,7 +363,7 @@ def _score_shares(
 
 def _bands(
     fitted: Calibration, traces: Mapping[Row, tuple[float, float]], others: Mapping[Row, tuple[float, float]]
-) -> dict[str, tuple[Floats, Floats]]:
+) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Bands [%] of the shares at `LEVEL`, none from a scatter that knows the row's own width."""
     keys = list(traces)
     ours = shares(fitted.estimator, keys)
@@ -380,7 +378,7 @@ def _bands(
     return bands
 
 
-def _roofline(keys: Sequence[Row]) -> Floats:
+def _roofline(keys: Sequence[Row]) -> FloatArray:
     """The plain roofline of the whole step at full rates, infeed left out."""
     perfect = with_parameters(
         ComposedEstimator(TpuOperations(), Lane("device")),

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from slipstick.estimators.scaling import KINDS, Series, extrapolate, extrapolate_many
-from slipstick.estimators.scaling.laws.families import FAMILIES
 from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
-from slipstick.estimators.scaling.laws.terms import SharedIssue
+from slipstick.estimators.scaling.laws.terms import FAMILIES, SharedIssue
 from slipstick.estimators.scaling.series import Certainty, verdicts
 from slipstick.hwmodels.machine import Machine
 

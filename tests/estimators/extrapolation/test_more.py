@@ -5,7 +5,7 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.scaling import Series, extrapolate, extrapolate_many
-from slipstick.estimators.scaling.next_point import most_helpful, next_points
+from slipstick.estimators.scaling.extrapolate import most_helpful, next_points
 from slipstick.estimators.scaling.regions import rank
 from slipstick.estimators.scaling.speedup import advise, gain_rows
 

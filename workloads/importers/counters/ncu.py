@@ -38,8 +38,7 @@ SHARES = {
 }  # fmt: skip
 WHOLE_UNITS = ("inst", "cycle", "byte", "sector", "request", "block", "warp", "thread")
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_UNIT = re.compile(r"([numKkMGT]?)(second|byte|hz|inst|cycle)")
+_UNIT = re.compile(r"([numKkMGT]?)(second|s|byte|hz|inst|cycle)")
 _OPERATION = re.compile(r"smsp__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on\.sum")
 _TENSOR = re.compile(r"sm__ops_path_tensor_src_\w+\.sum")
 
@@ -124,8 +123,6 @@ def _counts(metric: tuple[str, str, str]) -> tuple[str, bool]:
 
 def _si(value: float, unit: str) -> float:
     """The value in seconds, bytes or a plain count, from ncu's units (nsecond, us, Mbyte, inst)."""
-    if unit in _TIMES:
-        return value * _TIMES[unit]
     match = _UNIT.fullmatch(unit)
     return value * _PREFIXES[match.group(1)] if match else value
 

@@ -9,7 +9,7 @@ Source: https://man7.org/linux/man-pages/man1/perf-stat.1.html, "CSV FORMAT" and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def read_perf_stat(path: Path) -> tuple[Counted, ...]:
     scaled: dict[str, float] = {}
     missing: list[str] = []
     elapsed = None
-    lines = list(_events(path))
+    lines = list(_events(read_lines(path, MOST_LINES), path))
     mark = decimal_mark((figure for one in lines for figure in one.figures()), path)
     for one in lines:
         value = counted_number(one.text, f"{path}: line {one.line}: {one.event}", mark)
@@ -103,9 +103,9 @@ class _Event:
         yield from ((self.line, figure, False) for figure in _BESIDE.findall(self.beside))
 
 
-def _events(path: Path) -> Iterator[_Event]:
+def _events(lines: Sequence[str], path: Path) -> Iterator[_Event]:
     begun = False
-    for number, line in enumerate(read_lines(path, MOST_LINES), 1):
+    for number, line in enumerate(lines, 1):
         if len(line) > 2000:
             raise InputError(f"{path}: line {number}: longer than 2,000 characters")
         if line.lstrip().startswith(_BEGINS):

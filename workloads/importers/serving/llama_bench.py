@@ -145,7 +145,5 @@ def stored_type(model_type: str) -> str:
     ('q4_k_m', 'fp16', 'q4_0')
     """
     match = _TYPE.search(model_type)
-    if not match:
-        return ""
-    name = match.group(1).lower() + _SIZES.get(match.group(2) or "", "")
+    name = match[1].lower() + _SIZES.get(match[2] or "", "") if match else ""
     return _SAME.get(name, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 
 PLAIN = (bool, int, float, complex, str, type(None))
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from slipstick.common.lazy_torch import torch
-
 COMPILER, SWITCHES = "torch._dynamo", "torch._dynamo.config"
 
 
@@ -70,6 +68,7 @@ class FakeSizes:
             return False
         if self._stand_in is not None:
             self._stand_in.leave()
+        import torch
         from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
         self.environment = ShapeEnv()
@@ -105,6 +104,7 @@ class _CompilerAlone(ModuleType):
     @classmethod
     def placed(cls) -> _CompilerAlone:
         """One that stands there."""
+        import torch
 
         made = cls()
         folder = Path(torch.__file__).parent / "_dynamo"
@@ -133,6 +133,7 @@ class _CompilerAlone(ModuleType):
 
     def leave(self) -> None:
         """Make room for the compiler, which is then told of these functions, too."""
+        import torch
 
         if sys.modules.get(COMPILER) is self:
             del sys.modules[COMPILER], sys.modules[SWITCHES], torch._dynamo

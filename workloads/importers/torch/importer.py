@@ -20,7 +20,7 @@ from typing import Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import is_symbolic, sp, symbol
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.optional_packages import require_packages
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked

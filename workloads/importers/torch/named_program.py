@@ -12,7 +12,7 @@ from traceback import extract_tb
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.common.readers import whole_number
 from slipstick.common.records import FrozenDict
 from slipstick.common.trusted_code import import_own

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import Any
 
-from slipstick.common.lazy_torch import torch
+from slipstick.common.lazy_packages import torch
 from slipstick.workloads.graph.assembly import Piece, Tensor
 from slipstick.workloads.importers.torch.aten import Call
 from slipstick.workloads.importers.torch.aten_contractions import trilinear_shape

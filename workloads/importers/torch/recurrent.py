@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.lazy_torch import nn, torch
+from slipstick.common.lazy_packages import nn, torch
 from slipstick.workloads.graph.assembly import Number, Piece
 from slipstick.workloads.layers.sequence_layers import GATES
 

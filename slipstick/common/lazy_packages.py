@@ -1,4 +1,4 @@
-"""torch, imported when one of its names is first needed: it is an extra, and takes a second to load."""
+"""torch and numba, imported when one of their names is first needed: they are extras, and take a second to load."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from slipstick.common.optional_packages import require_packages
 
 @dataclass(frozen=True)
 class _Module:
-    """A module by its name; its names raise an InputError where torch is not installed."""
+    """A module by its name; its names raise an InputError where its package is not installed."""
 
     path: str
 
     def __getattr__(self, name: str) -> Any:
-        require_packages(("torch",))
+        require_packages((self.path.partition(".")[0],))
         return getattr(import_module(self.path), name)
 
 
+numba: Any = _Module("numba")
 torch: Any = _Module("torch")
 nn: Any = _Module("torch.nn")
 fx: Any = _Module("torch.fx")
