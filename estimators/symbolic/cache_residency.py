@@ -83,10 +83,12 @@ def blocked_cost(
     `size`: bytes of a number.
     `capacities`, `costs`: as in `cost_by_level`, the capacities of one instance of each cache.
     """
-    passed, total = _passed(capacities, costs), sp.Integer(0)
-    for capacity, nearer, farther in zip(capacities, passed, passed[1:], strict=False):
+    passed, total, near = _passed(capacities, costs), sp.Integer(0), sp.Integer(0)
+    for capacity, farther in zip(capacities, passed[1:], strict=False):
         side = Largest(REGISTER_SIDE, sp.sqrt(capacity / (3 * size)))
-        total += Largest(0, 2 * multiplied * size / side - once) * (farther - nearer)
+        again = Largest(0, 2 * multiplied * size / side - once)
+        total += again * (farther - near)  # the nearest path is passed by all that is read again
+        near = farther
     return total
 
 
