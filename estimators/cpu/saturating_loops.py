@@ -18,6 +18,7 @@ from slipstick.estimators.cpu.multicore_bandwidth import (
     fit_saturation,
 )
 from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.source_effects import source_effect
 from slipstick.estimators.symbolic.cache_residency import CYCLIC
 from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.hwmodels.machine import Machine
@@ -25,7 +26,8 @@ from slipstick.workloads.graph.workload import Op
 
 MEASURED = "measured"
 """The name of a machine's own curve (`bandwidth_by_cores`)."""
-NAME = "loops"
+NAME, STREAMS = "loops", "streams"
+"""Of what was fitted, and the kind of what sources measure (`source_effects`)."""
 MAKERS, BESIDE = ("intel-", "amd-zen"), ("intel-knights",)
 """Families by their beginning whose streams were measured, and those among them of which none was."""
 ELSEWHERE = 0.4
@@ -86,7 +88,7 @@ class SaturatingLoops(LayerConditions):
         curve = measured_curve(machine)
         if curve is None:
             known = machine.family.startswith(MAKERS) and not machine.family.startswith(BESIDE)
-            return shipped().scatter if known else ELSEWHERE
+            return math.hypot(shipped().scatter if known else ELSEWHERE, source_effect(STREAMS).deviation)
         low, high = curve.interval(MEASURED, cores)
         return math.hypot(math.log(float(high[0] / low[0])) / 2 / quantile(DEFAULT_LEVEL, None), OTHER_LOOP)
 

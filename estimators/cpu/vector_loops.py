@@ -1,4 +1,4 @@
-"""Loops over vectors at the level where the vectors are found."""
+"""Loops over vectors: each at the bandwidth of the level where its vectors are found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LevelLoops(CheckedParameters, FormulaModel):
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: operation.{first,second}_{bytes,volume}, operation.chain, machine.*, parameter.*."""
-        require_dims(op, "chain", "first_bytes", "first_volume", "second_bytes", "second_volume")
+        _require(op, "chain", "first_bytes", "first_volume", "second_bytes", "second_volume")
         levels = tuple(level for level in machine.memory if machine.memory[level].capacity)
         kind = "gather_sum" if op.kind == "gather_sum" else "vector_loop"
         return _level_formula(kind, levels, tuple(map(machine.bandwidth_factors, levels)))
@@ -59,8 +59,7 @@ def _level_formula(kind: str, levels: tuple[str, ...], factors: tuple[tuple[str,
     return Formula(whole, "s", "level-aware loops, docs/notes/spmv.md", FrozenDict(terms))
 
 
-def require_dims(op: Op, *dims: str) -> None:
-    """Raises InputError where a loop lacks some of its counts."""
+def _require(op: Op, *dims: str) -> None:
     missing = [name for name in dims if name not in op.dims]
     if missing:
         raise InputError(f"operation {op.name!r} ({op.kind}) is no counted loop: it lacks {', '.join(missing)}")

@@ -20,6 +20,8 @@ from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, StepSum,
 from slipstick.estimators.engine_steps.step_time import StepParameters
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.fitted_model import (
+    ANOTHER_SOURCE,
+    SOURCE,
     UNGROUPED,
     Columns,
     FloatArray,
@@ -28,6 +30,7 @@ from slipstick.estimators.fitting.fitted_model import (
     half_over_levels,
     mean_of_levels,
 )
+from slipstick.estimators.fitting.source_effects import source_effect
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type, whole_name
@@ -36,6 +39,8 @@ ENGINES = ("vllm", "sglang", "trtllm")
 UNNAMED = "unnamed"
 """The engine of a question that names none: an unseen level of the law, its mean in the time and its variance in the
 band."""
+SERVERS = "servers"
+"""The kind of what sources measure (`source_effects`)."""
 ALONE = "one_model"
 """The fact of a fitted file that says which groups ran one model alone."""
 WIDE_AS = {"fp16": "bf16"}
@@ -62,11 +67,12 @@ class ServingFit:
 
     @classmethod
     def of(cls, document: FittedFile) -> ServingFit:
-        """From a file of fitted numbers.
+        """From a file of fitted numbers, with what others than its dashboards measure of servers.
 
         Raises InputError where one of the two laws is missing.
         """
-        return cls(document.fit(StepLaw().name), document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
+        steps = source_effect(SERVERS).on(document.fit(StepLaw().name))
+        return cls(steps, document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
 
     def only_model(self, groups: Mapping[str, str], level: str) -> str:
         """The one model that was measured of a row's group, where the row is of another; else ""."""
@@ -177,18 +183,25 @@ def engine_condition(fitted: ServingFit, groups: Mapping[str, str], named: Condi
 
 
 def step_groups(
-    machine: Machine, chip: str, engine: str, version: str, model: str, stored: str = "bf16"
+    machine: Machine,
+    chip: str,
+    engine: str,
+    version: str,
+    model: str,
+    stored: str = "bf16",
+    source: str = ANOTHER_SOURCE,
 ) -> dict[str, str]:
     """The groups of a step; without a version it is one that was not measured.
 
     `stored`: how weights are stored; 16 bits are 16 bits.
+    `source`: who measured: nobody whose rows were fitted; of rows that are fitted `UNGROUPED`.
     """
     known = machine_groups(machine, chip)
     weights, generation = WIDE_AS.get(whole_name(stored), whole_name(stored)), known["generation"]
     return {
         **known, "engine": engine, "version": f"{engine} {version}", "model": model,
         "engine on generation": f"{engine} on {generation}", "weights": weights,
-        "weights on generation": f"{weights} on {generation}",
+        "weights on generation": f"{weights} on {generation}", SOURCE: source,
     }  # fmt: skip
 
 

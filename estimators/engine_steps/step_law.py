@@ -24,6 +24,7 @@ from slipstick.estimators.engine_steps.step_time import (
     step_parts,
 )
 from slipstick.estimators.fitting.fitted_model import (
+    SOURCE,
     UNGROUPED,
     Columns,
     FloatArray,
@@ -47,6 +48,7 @@ LEVELS = tuple(
         "weights": 0.1,
         "weights on generation": 0.1,
         "model": 0.1,
+        SOURCE: 0.2,
     }.items()
 )
 """Makers differ by a third, generations and chips of one maker by a tenth beyond their data sheets; how weights are
@@ -62,9 +64,9 @@ ON_KERNELS = (
 VARY = {
     "reading": ("vendor", "stack", "generation", "engine", "engine on generation"),
     "computing": ON_KERNELS,
-    "fixed": ON_KERNELS,
+    "fixed": (*ON_KERNELS, SOURCE),
     "routed": ("version",),
-    "factor": ("vendor", "stack", "model"),
+    "factor": ("vendor", "stack", "model", SOURCE),
 }
 """Experts' kernels change from version to version of an engine beyond all others: chosen among `step_terms.CHOICES`."""
 SURE = {"weights": 0.2, "narrow": 0.2}

@@ -23,8 +23,9 @@ Columns: TypeAlias = Mapping[str, FloatArray]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 UNGROUPED = ""
 """The group of a row that has none at a level: it has no effect there."""
-SOURCE = "source"
-"""The level that names whose scatter a row has, in groups of a question; of no effect on its time."""
+SOURCE, ANOTHER_SOURCE = "source", "another source"
+"""The level of who measured, and its group in a question, which is of no collection that was fitted. It names whose
+scatter a row has; where a law varies by it, it has an effect as well (`source_effects`)."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,8 @@ class LawFit:
             for level in prior.levels:
                 known = self._known.get((prior.name, level), frozenset())
                 unseen = np.array([group != UNGROUPED and group not in known for group in groups[level]])
-                variance = variance + unseen * (slopes[:, at] * self.widths[prior.name, level]) ** 2
+                width = self.widths[prior.name, level] if unseen.any() else 0.0
+                variance = variance + unseen * (slopes[:, at] * width) ** 2
         widest = max(self.scatter.values())
         sources = groups.get(SOURCE, [UNGROUPED] * len(variance))
         scatter = np.array([self.scatter.get(name, widest) for name in sources]) * T_QUANTILE
@@ -245,7 +247,7 @@ class LawFit:
                 first, second = groups[level][:2]
                 one, two = (slopes[row, at] * (groups[level][row] not in known | {UNGROUPED}) for row in (0, 1))
                 moved = (one - two) ** 2 if first == second else one**2 + two**2
-                variance += float(moved) * self.widths[prior.name, level] ** 2
+                variance += float(moved) * self.widths[prior.name, level] ** 2 if moved else 0.0
         scatter = max(self.scatter.values()) * T_QUANTILE
         return float(self._stretched(groups, jacobian).max()) * math.sqrt(QUANTILE**2 * variance + 2 * scatter**2)
 

@@ -7,7 +7,7 @@ file holds the numbers that are found without each generation and without each v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -99,31 +99,3 @@ def fitted_similarity(without: str = "") -> SimilarityWeights:
     """
     facts = load_fitted(NAME).facts
     return SimilarityWeights.of(facts[WITHOUT].get(without, facts[ALL]))
-
-
-def generation(family: str) -> str:
-    """Vendor and generation: the first two words of a family."""
-    return "-".join(family.split("-")[:2])
-
-
-def unseen_group(held_out: Iterable[str], known: Iterable[str]) -> str:
-    """What a scoreboard must not have looked at: the generation held out, or the vendor where none of it is known.
-
-    Parameters
-    ----------
-    held_out
-        Families of the machines that are scored, of one vendor; "" is the group where there are none.
-    known
-        Families of the machines that predict them.
-
-    Raises
-    ------
-    InputError
-        Where they are of several vendors.
-    """
-    left = {generation(family) for family in held_out}
-    vendors = {name.partition("-")[0] for name in left}
-    if len(vendors) > 1:
-        raise InputError(f"held out together: {', '.join(sorted(left))}: want machines of one vendor")
-    unknown = vendors.isdisjoint(family.partition("-")[0] for family in known)
-    return next(iter(sorted(vendors if unknown or len(left) > 1 else left)), "")

@@ -74,21 +74,6 @@ class InfeedOverlap(FormulaSchedule):
         return share if np.ndim(share) else float(share)
 
 
-@dataclass(frozen=True)
-class Lane(FormulaSchedule):
-    """The total time of one lane of `InfeedOverlap` alone: to look at a side by itself."""
-
-    name: str
-
-    def lane(self, op: Op) -> str:
-        """As `InfeedOverlap`."""
-        return InfeedOverlap().lane(op)
-
-    def formula(self, workload: Workload, machine: Machine) -> Formula:
-        """The formula ``time.NAME``: seconds of this lane alone."""
-        return Formula(symbol(f"time.{self.name}"), "s", f"the {self.name} alone")
-
-
 def infeed_share(device: FloatArray | float, infeed: FloatArray | float, step: FloatArray | float) -> FloatArray:
     """Share of the step in which the device waits for input: what the infeed takes longer than the device's work.
 

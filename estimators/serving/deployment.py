@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from slipstick.estimators.engine_steps.step_device import joining, widening
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
+from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE, SOURCE, UNGROUPED
 from slipstick.estimators.power.power_cap import beyond_rated
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.hwmodels.machine import Machine
@@ -64,6 +65,7 @@ class Deployment:
     `guesses`: of speculative decoding; None without.
     `prefill`: workers that read prompts for these, which then only decode; None where prompts and decodes share
         devices. The replicas of both layouts are the workers.
+    `source`: who measures it: nobody whose rows were fitted; `UNGROUPED` for those that were.
     `link_bandwidth`: Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest
         link that joins all devices.
     """
@@ -82,6 +84,7 @@ class Deployment:
     guesses: Speculation | None = None
     prefill: Deployment | None = None
     link_bandwidth: float = 0.0
+    source: str = ANOTHER_SOURCE
 
     def __post_init__(self) -> None:
         if not 0 < self.memory_share <= 1:
@@ -146,12 +149,21 @@ class Deployment:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
         facts = self.model.name, self.model.parameters, self.stored
         named = bool(self.engine) or names_server(self.machine)
-        return groups_on(self.machine, self.runs_under, *facts, named=named)
+        return {**groups_on(self.machine, self.runs_under, *facts, named=named), SOURCE: self.source}
 
     @cached_property
     def step(self) -> StepTime:
         """The calibrated time of a step."""
-        fitted = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(self.groups))
+        return self._step(self.groups)
+
+    @cached_property
+    def reading(self) -> StepTime:
+        """The step by which the law of first tokens knows prompts: its own effect of sites stands for that of sources,
+        unless own steps were measured."""
+        return self.step if self.known else self._step({**self.groups, SOURCE: UNGROUPED})
+
+    def _step(self, groups: Mapping[str, str]) -> StepTime:
+        fitted = StepTime.for_machine(self.machine, self.shares, self.fitted.parameters(groups))
         return fitted if self.pace == 1.0 else fitted.scaled(self.pace)
 
     def half_width(self, batch: Batch = TYPICAL) -> float:
@@ -195,7 +207,7 @@ class Deployment:
         """What a first token in a closed loop is made of; `cached` tokens before a prompt are not read again."""
         users, budget = max(1.0, users / self.layout.replicas), self.rules.token_budget
         loop = LoopSteps.of(input_tokens, output_tokens, max(1.0, users / self.layout.data), budget, cached)
-        return first_parts(self.step, input_tokens, output_tokens, users, loop.seconds(self.step), budget, cached)
+        return first_parts(self.reading, input_tokens, output_tokens, users, loop.seconds(self.step), budget, cached)
 
     def first_seconds(self, input_tokens: float, output_tokens: float, users: float, cached: float = 0.0) -> float:
         """The median time to the first token in a closed loop, as fitted; no prompt is read faster than its flop."""

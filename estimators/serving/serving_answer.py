@@ -574,7 +574,7 @@ def front_seconds(deployment: Deployment, traffic: Traffic) -> float:
     mean_input = max(1.0, sum(r.input_tokens for r in requests) / len(requests) - cached)
     outputs = sum(r.output_tokens for r in requests) / len(requests)
     context, budget = cached + mean_input + outputs / 2, reader.rules.token_budget
-    one = first_parts(reader.step, mean_input, outputs, 1.0, 0.0, budget, cached)
+    one = first_parts(reader.reading, mean_input, outputs, 1.0, 0.0, budget, cached)
     present = traffic.users or _present(traffic, one.alone + outputs * deployment.step.seconds(Batch(1.0, context)))
     users = max(1.0, present / replicas)
     decodes = max(1.0, min(users / deployment.layout.data, deployment.rules.max_num_seqs))

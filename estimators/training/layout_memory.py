@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import StageMemory, with_band
 from slipstick.workloads.language.training_layout import TrainingLayout
-from slipstick.workloads.language.training_memory import stage_memories
+from slipstick.workloads.language.training_memory import GRADIENT_BYTES, WEIGHT_BYTES, TrainerKeeps, stage_memories
 
 FITS = ("fits", "may not fit", "does not fit")
 """Best first."""
+KEEPS = {
+    "megatron-deepspeed": TrainerKeeps(split=False, gradient=GRADIENT_BYTES + WEIGHT_BYTES),
+    "": TrainerKeeps(split=None),
+}
+"""By trainer, "" for none that was named; others split sequences and keep gradients in single precision.
+Megatron-DeepSpeed knows no sequence parallelism, and its BF16_Optimizer adds single-precision gradients to those of the
+weights (deepspeed/runtime/bf16_optimizer.py)."""
+WHOLE = "sequences that tensor ranks keep whole"
 
 
-def stages(model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int) -> tuple[StageMemory, ...]:
-    """Memory of the first, second and last stage; those between hold less than the second."""
+def stages(
+    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, software: str = "megatron"
+) -> tuple[StageMemory, ...]:
+    """Memory of the first, second and last stage under a trainer; those between hold less than the second.
+
+    Where nobody named one, tensor ranks may keep sequences whole: at the high end.
+    """
     ends = sorted({0, min(1, layout.pipeline - 1), layout.pipeline - 1})
-    counted = stage_memories(model, layout, batch, sequence, ends)
-    return tuple(with_band(memory, layout, stage) for memory, stage in zip(counted, ends, strict=True))
+    keeps = KEEPS.get(software, TrainerKeeps())
+    counted = stage_memories(model, layout, batch, sequence, ends, keeps)
+    made = tuple(with_band(memory, layout, stage) for memory, stage in zip(counted, ends, strict=True))
+    if keeps.split is not None or layout.tensor == 1:
+        return made
+    whole = stage_memories(model, layout, batch, sequence, ends, replace(keeps, split=False))
+    return tuple(
+        replace(one, beyond={**one.beyond, WHOLE: more.activations - one.counted.activations})
+        for one, more in zip(made, whole, strict=True)
+    )
 
 
 def fullest(by_stage: Sequence[StageMemory]) -> StageMemory:

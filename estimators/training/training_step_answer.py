@@ -161,6 +161,11 @@ class TrainedBatch:
         return self.software or (SOFTWARE[0] if self.known else UNNAMED)
 
     @cached_property
+    def trainer(self) -> str:
+        """The software that was named, without its release."""
+        return named_software(self.software)[0]
+
+    @cached_property
     def fitted(self) -> TrainingTerms:
         """Terms of the fitted law, as measured steps move it."""
         return self.fit.fit.terms(self.groups) if self.fit else _fitted_terms(tuple(sorted(self.groups.items())))
@@ -251,7 +256,7 @@ class TrainedBatch:
         watts = step_watts(step.machine, time, self._flop_of_a_device(layout), self.precision)
         if watts is not None and clock is None and self.machine.clock < self.machine.stated.clock:
             watts = min(watts[0], self._slower(step, layout, time)), watts[1]
-        by_stage = stages(self.model, layout, self.batch, self.sequence)
+        by_stage = stages(self.model, layout, self.batch, self.sequence, self.trainer)
         differing = FrozenDict(by_software)
         return TrainingStepAnswer(self, layout, time, by_stage, half, watts, clock, step.network.devices, differing)
 

@@ -28,6 +28,7 @@ REFITS: Mapping[str, str] = {
     "scaling": "scaling.scaling_refit",
     "serving": "serving.serving_refit",
     "serving-power": "energy.serving_power_fit",
+    "sources": "sources.source_refit",
     "sparse": "spmv.spmv_refit",
     "tpu": "tpu.tpu_board",
     "training": "training.training_fit",

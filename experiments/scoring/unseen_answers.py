@@ -71,6 +71,29 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
     return replace(known, classes=tuple(kept), machines=machines)
 
 
+def unseen_group(held_out: Iterable[str], known: Iterable[str]) -> str:
+    """What a scoreboard must not have looked at: the generation held out, or the vendor where none of it is known.
+
+    Parameters
+    ----------
+    held_out
+        Families of the machines that are scored, of one vendor; "" is the group where there are none.
+    known
+        Families of the machines that predict them.
+
+    Raises
+    ------
+    InputError
+        Where they are of several vendors.
+    """
+    left = {generation_of(family) for family in held_out}
+    vendors = {name.partition("-")[0] for name in left}
+    if len(vendors) > 1:
+        raise InputError(f"held out together: {', '.join(sorted(left))}: want machines of one vendor")
+    unknown = vendors.isdisjoint(family.partition("-")[0] for family in known)
+    return next(iter(sorted(vendors if unknown or len(left) > 1 else left)), "")
+
+
 def kernel(op: Op, **sizes: float) -> Workload:
     """An operation that runs alone, without a program around it; `sizes`: of its symbols today."""
     return Workload("kernel", (op,), (), FrozenDict(sizes), FrozenDict({WORK: "kernel"}))

@@ -27,7 +27,7 @@ from slipstick.estimators.sparse.reuse_model import (
     term_counts,
 )
 from slipstick.estimators.sparse.sparse_products import estimate_spmv
-from slipstick.experiments.scoreboards.spmv.pagerank_scores import LoopRoofline
+from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane
+from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.estimators.tpu.tpu_step import TpuOperations
+from slipstick.experiments.scoreboards.tpu.one_lane import Lane
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, gemm

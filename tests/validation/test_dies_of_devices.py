@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstick.experiments.scoreboards.local_llm.bench_scores import read_batches
+from slipstick.experiments.scoreboards.serving.whole_batches import read_batches
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language_catalog import language_model
 

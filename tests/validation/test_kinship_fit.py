@@ -9,11 +9,10 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import MOST_WORDS
+from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.similarity_weights import (
     SimilarityWeights,
     fitted_similarity,
-    generation,
-    unseen_group,
 )
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
@@ -23,6 +22,7 @@ from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_to, judging_rows
 from slipstick.experiments.scoreboards.shipped.shipped_board import fitted, public_times
+from slipstick.experiments.scoring.unseen_answers import unseen_group
 from slipstick.hwmodels.catalog import machine
 
 MACHINES = ("a100-pcie-40gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "l4", "l40s", "t4", "v100-pcie", "v100-sxm")
@@ -80,7 +80,7 @@ def test_a_board_takes_the_numbers_without_what_it_scores() -> None:
 
 
 def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None:
-    names = {generation(fit.family) for one in gpu_kernels().classes for fit in one.fits}
+    names = {generation_of(fit.family) for one in gpu_kernels().classes for fit in one.fits}
     every = fitted_similarity()
     assert len(names) >= 10
     assert all(fitted_similarity(name) != every for name in names)

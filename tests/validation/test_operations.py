@@ -12,8 +12,9 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import shared_words
+from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity, generation
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
 from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
@@ -252,7 +253,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         devices_file.save(fit_devices(others, "the others", 60, typical=typical), tmp_path / "made.json")
         loaded = devices_file.load_device_calibration(tmp_path / "made.json")
         form = board.rows(name, chosen)
-        same = loaded.forecast(machine(name), kinship=fitted_similarity(generation(machine(name).family)))
+        same = loaded.forecast(machine(name), kinship=fitted_similarity(generation_of(machine(name).family)))
         assert same.predict([form]).time == pytest.approx(told.time, rel=1e-9)
         assert mean_error(told.time, form.times) < mean_error(board.roofline(name, chosen), form.times)
         row = chosen.iloc[0]

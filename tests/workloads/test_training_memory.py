@@ -9,10 +9,12 @@ from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.memory_band import GIB_OVER_GB, with_band
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from slipstick.workloads.language.training_memory import (
+    TrainerKeeps,
     layer_activation_bytes,
     parameters_of,
     stage_memories,
     state_parts,
+    undivided_bytes,
 )
 from slipstick.workloads.language_catalog import language_model
 
@@ -40,6 +42,20 @@ def test_activations_of_gpt_3() -> None:
     assert 96 * layer_activation_bytes(GPT3, 2048, eight, dropout=1) / 1e9 == pytest.approx(34.4, abs=0.05)
     selective = TrainingLayout(tensor=8)
     assert 96 * layer_activation_bytes(GPT3, 2048, selective, dropout=1) / 1e9 == pytest.approx(10.3, abs=0.05)
+
+
+def test_tensor_ranks_that_keep_sequences_whole() -> None:
+    """Korthikanti et al., equation 2, of GPT-3 on eight ranks: s b h (10 + 24 / t + 5 a s / (h t)); of the ten, two are
+    masks of dropout, which models of today do not keep."""
+    eight = TrainingLayout(tensor=8, recompute="none")
+    whole = 2048 * GPT3.width
+    masks = 2 * (1 - 1 / 8) * whole
+    more, again = undivided_bytes(GPT3, 2048, eight)
+    kept = layer_activation_bytes(GPT3, 2048, eight, dropout=1) + more + masks
+    assert kept == pytest.approx(whole * (10 + 24 / 8 + 5 * GPT3.heads * 2048 / (GPT3.width * 8)), rel=1e-12)
+    assert again == 0 and undivided_bytes(GPT3, 2048, TrainingLayout(recompute="full")) == (0.0, 0.0)
+    stages = [stage_memories(GPT3, eight, 8, 2048, (0,), TrainerKeeps(split))[0].total for split in (True, None, False)]
+    assert stages[0] == stages[1] < stages[2]
 
 
 def test_states_of_zero() -> None:

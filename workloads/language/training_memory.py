@@ -18,6 +18,18 @@ WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 4.0, 12.0
 
 
 @dataclass(frozen=True)
+class TrainerKeeps:
+    """What a trainer keeps on a device.
+
+    `split`: whether tensor ranks share out sequences between products (sequence parallel); None: nobody said.
+    `gradient`: bytes of a parameter's.
+    """
+
+    split: bool | None = True
+    gradient: float = GRADIENT_BYTES
+
+
+@dataclass(frozen=True)
 class TrainingMemory:
     """Bytes of one device of one stage.
 
@@ -127,10 +139,27 @@ def parameters_of(model: LanguageModel, layers: float, ends: float) -> tuple[flo
     return dense * share + ends * model.head_weights, routed * share
 
 
+def undivided_bytes(model: LanguageModel, sequence: int, layout: TrainingLayout) -> tuple[float, float]:
+    """What tensor ranks hold more where each keeps sequences whole between products.
+
+    Bytes that a microbatch leaves in a layer, and those of a layer that is computed again.
+
+    Inputs of norms and of both blocks, eight bytes a token and channel (Korthikanti et al., equation 2, without the
+    masks of dropout); of layers that are computed again their inputs alone.
+    """
+    more = sequence * layout.micro / layout.context * (1 - 1 / layout.tensor) * model.width
+    return (2.0 * more, 8.0 * more) if layout.recompute == "full" else (8.0 * more, 0.0)
+
+
 def stage_memories(
-    model: LanguageModel, layout: TrainingLayout, batch: int, sequence: int, stages: Sequence[int]
+    model: LanguageModel,
+    layout: TrainingLayout,
+    batch: int,
+    sequence: int,
+    stages: Sequence[int],
+    keeps: TrainerKeeps = TrainerKeeps(),
 ) -> tuple[TrainingMemory, ...]:
-    """Memory of one device of each of several stages, 0 the first.
+    """Memory of one device of each of several stages, 0 the first; split where nobody said.
 
     A stage of 1F1B holds the activations of as many microbatches as stages come after it, and its own; interleaved,
     the first holds (p - 1) / (p v) of the model's more (Korthikanti et al., section 4.2.3). Weights that ZeRO 3 shares
@@ -141,22 +170,31 @@ def stage_memories(
     for stage in stages:
         if not 0 <= stage < layout.pipeline:
             raise InputError(f"stage {stage}: want 0 to {layout.pipeline - 1}")
-    kept = layer_activation_bytes(model, sequence, layout)
-    return tuple(_memory(model, layout, sequence, layout.microbatches(batch), kept, stage) for stage in stages)
+    more = undivided_bytes(model, sequence, layout) if keeps.split is False else (0.0, 0.0)
+    kept = layer_activation_bytes(model, sequence, layout) + more[0], more[1]
+    rounds = layout.microbatches(batch)
+    return tuple(_memory(model, layout, sequence, rounds, kept, stage, keeps.gradient) for stage in stages)
 
 
 def _memory(
-    model: LanguageModel, layout: TrainingLayout, sequence: int, rounds: int, kept: float, stage: int
+    model: LanguageModel,
+    layout: TrainingLayout,
+    sequence: int,
+    rounds: int,
+    kept: tuple[float, float],
+    stage: int,
+    gradient: float,
 ) -> TrainingMemory:
-    """One stage, with the step's microbatches and the bytes that one of them leaves in a layer."""
+    """One stage, with the step's microbatches and the bytes that one of them leaves in a layer, and in one that is
+    computed again beside its own."""
     p, v = layout.pipeline, layout.chunks
     first, middle, last = layout.stage_layers(model.layers)
     layers = first if stage == 0 else last if stage == p - 1 else middle
     ends = (stage == 0) + (stage == p - 1 and (not model.tied or p > 1))
     plain, routed = parameters_of(model, layers, ends)
     replicas = layout.data * layout.context
-    states = state_parts(plain / layout.tensor, replicas, layout.shard)
-    experts = state_parts(routed / layout.expert, layout.stage // layout.expert, layout.shard)
+    states = state_parts(plain / layout.tensor, replicas, layout.shard, gradient)
+    experts = state_parts(routed / layout.expert, layout.stage // layout.expert, layout.shard, gradient)
     weights, gradients, optimizer = (a + b for a, b in zip(states, experts, strict=True))
     gathered = 0.0
     if layout.shard == 3:
@@ -166,7 +204,7 @@ def _memory(
     if v > 1:
         in_flight = min(p - stage + (p - 1) / v, rounds * 1.0)
     tokens = sequence * layout.micro / (layout.context * layout.tensor)
-    again = 2.0 * layer_numbers(model) * tokens if layout.recompute == "full" else 0.0
+    again = kept[1] + (2.0 * layer_numbers(model) * tokens if layout.recompute == "full" else 0.0)
     logits = tokens * model.vocabulary * 6.0 if stage == p - 1 else 0.0  # half and single precision
-    activations = kept * layers * in_flight + again
+    activations = kept[0] * layers * in_flight + again
     return TrainingMemory(weights + gathered, gradients, optimizer, activations, logits, gathered, again)

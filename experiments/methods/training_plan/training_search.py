@@ -65,7 +65,7 @@ class TrainingSearch:
             )
         for layout in layouts:
             try:
-                by_stage = stages(made.model, layout, made.batch, made.sequence)
+                by_stage = stages(made.model, layout, made.batch, made.sequence, made.trainer)
             except InputError:
                 refused += 1
                 continue

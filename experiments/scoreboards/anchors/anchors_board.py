@@ -17,7 +17,7 @@ import numpy as np
 
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.fitting.similarity_weights import fitted_similarity, unseen_group
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
@@ -28,6 +28,7 @@ from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoring.rules_of_thumb import BANDWIDTH, PEAK, RULE
 from slipstick.experiments.scoring.score import MAPE, Board, Data, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
+from slipstick.experiments.scoring.unseen_answers import unseen_group
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 

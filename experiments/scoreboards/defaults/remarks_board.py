@@ -61,7 +61,8 @@ def _kinds(questions: Sequence[Question]) -> frozenset[str]:
     return frozenset(one.name for query in questions for one in query.answer().conditions if one.widens)
 
 
-def _measured(data: Data) -> Iterator[Remarked]:
+def measured_networks(data: Data) -> Iterator[tuple[Question, float]]:
+    """Whole networks of NeuSight that are no published figure of the board `defaults`, and their seconds."""
     listed = {
         (one.data.where.get("device"), one.data.where.get("case"))
         for one in figures().figures
@@ -75,8 +76,12 @@ def _measured(data: Data) -> Iterator[Remarked]:
         name = network.replace("_", "-") + ("-inference" if direction == "inf" else "")
         settings = [f"workload.batch={sequences}", f"workload.seq_len={words}"]
         settings += ["machine.runtime.mode=compiled"] if compiled else []
-        query = question(name, device, None, settings)
-        measured, answer = float(row["e2e_latency"]) * 1e-3, query.answer()
+        yield question(name, device, None, settings), float(row["e2e_latency"]) * 1e-3
+
+
+def _measured(data: Data) -> Iterator[Remarked]:
+    for query, measured in measured_networks(data):
+        answer = query.answer()
         low, high = answer.interval() or (answer.time, answer.time)
         yield Remarked(abs(math.log(answer.time / measured)), low <= measured <= high, _kinds([query]))
 

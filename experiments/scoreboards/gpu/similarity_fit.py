@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
+from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, generation
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import (
     MODEL,
@@ -126,7 +127,7 @@ class SimilarityStep:
     @property
     def group(self) -> str:
         """Generation of the machine that is left out."""
-        return generation(self.rows.fit.family)
+        return generation_of(self.rows.fit.family)
 
     @property
     def new(self) -> str:
@@ -329,7 +330,7 @@ def _trials(
 
 def fitted_kinships(judges: Sequence[JudgingRows]) -> dict[str, SimilarityFit]:
     """Of all machines, under the name "", and without each generation and each vendor."""
-    generations = {generation(rows.fit.family) for rows in judges}
+    generations = {generation_of(rows.fit.family) for rows in judges}
     made: dict[tuple[bool, ...], SimilarityFit] = {}
     result = {}
     for group in ("", *sorted(generations | {name.partition("-")[0] for name in generations})):

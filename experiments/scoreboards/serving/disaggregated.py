@@ -17,6 +17,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment
@@ -90,7 +91,7 @@ def _apart(row: dict[str, str]) -> DisaggregatedRow:
     engine = ENGINES[named]
     decoding, reading = _layout(row, "decode"), _layout(row, "prefill")
     rules = Scheduler(max_num_seqs=SEQUENCES)
-    plain = Deployment(model, at, decoding, stored, engine=engine, rules=rules)
+    plain = Deployment(model, at, decoding, stored, engine=engine, rules=rules, source=UNGROUPED)
     made = replace(plain, prefill=replace(plain, layout=reading))
     if not any(link.width >= made.devices for link in at.links.values()):
         made = replace(made, link_bandwidth=PORT)

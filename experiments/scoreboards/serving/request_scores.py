@@ -19,6 +19,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
 from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment
@@ -158,38 +159,58 @@ class RunParameters:
 
 def request_scores(data: Data) -> Iterator[Scored | ValidationRow]:
     """Errors of every run."""
-    path = data.judged(CASES)
-    options = require_mapping(read_json(path), path, "the document")
+    known = _options(data)
     for case, run in recorded_runs(data.judged(FILE)).items():
         try:
-            yield from _of_case(data, case, run, options)
+            yield from _of_case(data, case, run, known)
         except InputError as error:
             yield skipped(DATASET, f"{case}: {error}")
+
+
+def _options(data: Data) -> Mapping[str, Any]:
+    path = data.judged(CASES)
+    return require_mapping(read_json(path), path, "the document")
+
+
+def of_data_sheets(data: Data, source: str) -> Iterator[tuple[str, RunParameters, Deployment]]:
+    """Runs on devices without a profile: names, runs and deployments. `source`: who measured (`Deployment`)."""
+    known = _options(data)
+    for case, run in recorded_runs(data.judged(FILE)).items():
+        if case != OWN:
+            yield case, run, _deployed(case, known, source)
 
 
 def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any]) -> Iterator[Scored]:
     if case not in known:
         raise InputError(f"no options of this run in {CASES}")
+    if case == OWN:
+        options = known[case]["vllm"]["engine_kwargs"]
+        layers = model_named(options["model"]).layers
+        step = ProfiledStep(data.known("serving/profile_dense.csv.gz").parent, layers).seconds
+        rules = Scheduler(options["max_num_batched_tokens"], options["max_num_seqs"], BLOCK, CACHE_TOKENS)
+        return _scored(case, run, "its own profile, nothing fitted", *simulated(run, step, rules))
+    one = _deployed(case, known)
+    served = simulated(run, one.step.seconds, one.scheduler, one.layout.data)
+    return _scored(case, run, "data sheet, no profile", *served, np.full(len(run.tpot), one.half_width()))
+
+
+def _deployed(case: str, known: Mapping[str, Any], source: str = ANOTHER_SOURCE) -> Deployment:
     engine = f"vllm {known[case]['vllm']['vllm_version']}"
     options = known[case]["vllm"]["engine_kwargs"]
     model, ranks = model_named(options["model"]), int(options["data_parallel_size"])
-    budget, most = options["max_num_batched_tokens"], options["max_num_seqs"]  # of each data-parallel rank
-    if case == OWN:
-        step = ProfiledStep(data.known("serving/profile_dense.csv.gz").parent, model.layers).seconds
-        rules = Scheduler(budget, most, BLOCK, CACHE_TOKENS)
-        return _scored(case, run, "its own profile, nothing fitted", *_simulated(run, step, rules))
     device = case.partition("/")[0]
     name = MACHINES.get(device, device.lower())
     if name not in machine_names():
         raise InputError(f"no machine {name} here (validate --machines DIR adds one)")
     tensor = int(options["tensor_parallel_size"])
     expert = tensor * ranks if options["enable_expert_parallel"] and model.experts else 1
-    layout, rules = Layout(tensor, data=ranks, expert=expert), Scheduler(budget, most, BLOCK)
-    one = Deployment(model, machine(name), layout, STORED[options["dtype"]], engine=engine, rules=rules)
-    return _scored(case, run, "data sheet, no profile", *_simulated(run, one.step.seconds, one.scheduler, ranks))
+    layout = Layout(tensor, data=ranks, expert=expert)
+    rules = Scheduler(options["max_num_batched_tokens"], options["max_num_seqs"], BLOCK)  # of each data-parallel rank
+    return Deployment(model, machine(name), layout, STORED[options["dtype"]], engine=engine, rules=rules, source=source)
 
 
-def _simulated(run: RunParameters, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
+def simulated(run: RunParameters, step: object, rules: Scheduler, groups: int = 1) -> tuple[FloatArray, FloatArray]:
+    """Seconds to the first token and of a further one of each request of a run."""
     served = simulate(run.requests, step, rules, groups=groups)  # type: ignore[arg-type]
     return served.ttft, served.tpot
 
@@ -219,11 +240,14 @@ def _run(rows: list[dict[str, str]]) -> RunParameters:
     return RunParameters(requests, ttft, further, column("sim_ttft_s")[order], column("sim_tpot_s")[order])
 
 
-def _scored(case: str, run: RunParameters, held: str, ttft: FloatArray, tpot: FloatArray) -> Iterator[Scored]:
-    for name, ours, measured, theirs in (
-        ("tpot", tpot, run.tpot, run.theirs_tpot),
-        ("ttft", ttft, run.ttft, run.theirs_ttft),
+def _scored(
+    case: str, run: RunParameters, held: str, ttft: FloatArray, tpot: FloatArray, half: FloatArray | None = None
+) -> Iterator[Scored]:
+    """`half`: of the 80 % band of log time of further tokens, where it is known."""
+    for name, ours, measured, theirs, width in (
+        ("tpot", tpot, run.tpot, run.theirs_tpot, half),
+        ("ttft", ttft, run.ttft, run.theirs_ttft, None),
     ):
         baselines = {"LLMServingSim with its profile": theirs}
         goals = GOALS.get((case, name), (None, None))
-        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, goals, baselines, groups=case)
+        yield Scored(f"{case}, {name}", held, measured, ours, METRICS, goals, baselines, half=width, groups=case)

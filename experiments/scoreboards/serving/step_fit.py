@@ -25,7 +25,7 @@ from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.workloads.language.weight_types import weight_type
@@ -81,7 +81,8 @@ def step_sum(case: SiliconCase) -> StepSum:
 
 def groups_of(case: SiliconCase) -> dict[str, str]:
     """The groups of a case."""
-    return step_groups(case.machine, case.machine_name, case.engine, case.version, case.model.name, case.stored)
+    machine, name = case.machine, case.machine_name
+    return step_groups(machine, name, case.engine, case.version, case.model.name, case.stored, UNGROUPED)
 
 
 def step_rows(cases: Sequence[SiliconCase]) -> LawRows:

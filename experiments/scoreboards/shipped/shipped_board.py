@@ -27,7 +27,6 @@ from slipstick.estimators.fitting.similarity_weights import (
     WITHOUT,
     SimilarityWeights,
     fitted_similarity,
-    unseen_group,
 )
 from slipstick.estimators.gpu.transfer import devices_file
 from slipstick.estimators.gpu.transfer.device_calibration import (
@@ -50,6 +49,7 @@ from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.unseen_answers import unseen_group
 from slipstick.hwmodels.machine import Machine
 
 if TYPE_CHECKING:

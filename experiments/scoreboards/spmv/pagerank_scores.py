@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from slipstick.common.arrays import read_arrays
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import read_json
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.operation_model import FormulaModel, OperationModel
+from slipstick.estimators.base.operation_model import OperationModel
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.cpu.vector_loops import LevelLoops, require_dims
+from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
-from slipstick.estimators.roofline.roofline import Roofline, product_of_fields
+from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, shipped_reuse
-from slipstick.estimators.symbolic.formula import Formula
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
+from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.kernels.blocks import VALUE_BYTES
 from slipstick.workloads.kernels.pagerank import PageRankProblem, pagerank, pagerank_problem
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -40,31 +37,6 @@ MEASURED = SHIPPED / "pagerank.json"
 GRAPHS, GRAPH_BYTES = SHIPPED / "pagerank_graphs.npz", 8_000_000
 SCHEMA = "slipstick-pagerank-1"
 TOTAL_GOAL, LOOP_GOAL = 0.10, 0.30
-
-PAPER = "Barreda, Dolz, Castano 2020, Section 6.2"
-
-
-@dataclass(frozen=True)
-class LoopRoofline(FormulaModel):
-    """I = max(flops, 1) / (max(memops, 1) x 8 bytes), T = max(flops, 1) / min(p, b I), as published.
-
-    p is the machine's double-precision vector peak, b the bandwidth of its main memory.
-    """
-
-    def key(self, op: Op, machine: Machine) -> Hashable:
-        """One formula for all loops."""
-        return "loop"
-
-    def formula(self, op: Op, machine: Machine) -> Formula:
-        """Symbols: operation.flops, operation.memops, machine.*."""
-        require_dims(op, "flops", "memops")
-        flops = sp.Max(symbol("operation.flops"), 1)
-        traffic = sp.Max(symbol("operation.memops"), 1) * VALUE_BYTES
-        peak = product_of_fields(machine.peak_factors("vector", "float64"))
-        bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        intensity = flops / traffic
-        terms = {"compute": flops / peak, "memory": flops / (bandwidth * intensity)}
-        return Formula(flops / sp.Min(peak, bandwidth * intensity), "s", PAPER, FrozenDict(terms))
 
 
 def rows() -> list[ValidationRow]:

@@ -23,12 +23,13 @@ from slipstick.estimators.fitting.calibration_file import to_dict
 from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.fitting.scores import log_errors, mean_error
 from slipstick.estimators.fitting.student_t import student_scale, student_scatter
-from slipstick.estimators.schedules.infeed import InfeedOverlap, Lane, infeed_share
+from slipstick.estimators.schedules.infeed import InfeedOverlap, infeed_share
 from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.question.registry import CALIBRATIONS
+from slipstick.experiments.scoreboards.tpu.one_lane import Lane
 from slipstick.experiments.scoreboards.tpu.tpu_data import BOUND, STEPS, SYMBOLS, TRACES, Row, read_steps, read_traces
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 from slipstick.experiments.scoring.score import Board, Data, Front, Metric, Scored

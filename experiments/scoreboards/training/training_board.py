@@ -19,7 +19,6 @@ from slipstick.experiments.scoreboards.training.training_coverage import memory_
 from slipstick.experiments.scoreboards.training.training_fit import (
     NEWEST,
     OUTER,
-    SOFTWARE,
     TRAINER,
     LeftOutRuns,
     by_software,
@@ -27,11 +26,17 @@ from slipstick.experiments.scoreboards.training.training_fit import (
     judged,
     left_out,
     outer_folds,
-    software_of,
     trainers_left_out,
     unplaced,
 )
-from slipstick.experiments.scoreboards.training.training_rows import COMMUNITY, FILES, TrainingRun, training_runs
+from slipstick.experiments.scoreboards.training.training_rows import (
+    COMMUNITY,
+    FILES,
+    SOFTWARE,
+    TrainingRun,
+    software_of,
+    training_runs,
+)
 from slipstick.experiments.scoreboards.training.training_scores import (
     baseline_errors,
     figures,

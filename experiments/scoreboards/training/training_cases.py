@@ -11,12 +11,11 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.scoreboards.training.training_fit import (
-    SOFTWARE,
     LeftOutRuns,
     left_out,
     together,
 )
-from slipstick.experiments.scoreboards.training.training_rows import FILES, TrainingRun, training_runs
+from slipstick.experiments.scoreboards.training.training_rows import FILES, SOFTWARE, TrainingRun, training_runs
 from slipstick.experiments.scoreboards.training.training_scores import baseline_errors
 from slipstick.experiments.scoring.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.scoring.rules_of_thumb import RULE

@@ -10,9 +10,10 @@ import numpy as np
 
 from slipstick.estimators.training.layout_memory import FITS, fit_of, fullest, stages
 from slipstick.estimators.training.training_law import vendor_of
-from slipstick.experiments.scoreboards.training.training_rows import MACHINES, TrainingRun
+from slipstick.experiments.scoreboards.training.training_rows import MACHINES, TrainingRun, software_of
 from slipstick.experiments.scoring.score import PERCENT, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.workloads.language.memory_band import StageMemory
 
 GOAL = 0.9
 """An 80 % band leaves a tenth below it."""
@@ -23,7 +24,11 @@ STATES = 18.0
 def judged(run: TrainingRun) -> str:
     """`fits`, `may not fit` or `does not fit`, of a layout that ran."""
     main = run.machine.memory[run.machine.main_memory]
-    return fit_of(stages(run.model, run.layout, run.batch, run.sequence), main.capacity)
+    return fit_of(_stages(run), main.capacity)
+
+
+def _stages(run: TrainingRun) -> tuple[StageMemory, ...]:
+    return stages(run.model, run.layout, run.batch, run.sequence, software_of(run))
 
 
 def memory_row(source: str, runs: Sequence[TrainingRun]) -> ValidationRow:
@@ -48,14 +53,14 @@ def memory_row(source: str, runs: Sequence[TrainingRun]) -> ValidationRow:
 def memory_scored(runs: Sequence[TrainingRun], dataset: str) -> Scored:
     """Memory of the fullest stage beside that of the fullest device, of runs that publish it; nothing is fitted."""
     mine = [run for run in runs if run.memory is not None]
-    made = [fullest(stages(run.model, run.layout, run.batch, run.sequence)) for run in mine]
+    made = [fullest(_stages(run)) for run in mine]
     states = [run.model.parameters * STATES / (run.layout.tensor * run.layout.pipeline) for run in mine]
     return Scored(
         "memory of the fullest device", "nothing is fitted", np.array([run.memory for run in mine]),
         np.array([one.counted.total for one in made]), PERCENT, (20.0, 40.0),
         {"18 bytes a parameter": np.array(states)}, low=np.array([one.low for one in made]),
         high=np.array([one.high for one in made]), groups=[run.source for run in mine], dataset=dataset, unit="",
-        reason="these runs split no sequence over tensor ranks, which the count assumes; nvidia-smi, with the context",
+        reason="by nvidia-smi, with the context",
     )  # fmt: skip
 
 

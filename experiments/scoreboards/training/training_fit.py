@@ -28,29 +28,19 @@ from slipstick.experiments.calibrate.public_data import training_file, why_missi
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
-    ONE_GPU,
     ONE_GPU_FILE,
     UNPLACED,
     TrainingRun,
     machine_name,
     one_gpu_runs,
+    software_of,
     training_runs,
 )
 
 NAME = "training"
-SOFTWARE = {
-    "mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp", "internevo": "internevo",
-    "bigscience": "megatron-deepspeed", "automodel": "automodel", UNPLACED: "maxtext",
-    ONE_GPU: "ml-dataflow",
-}  # fmt: skip
 RELEASED = ("mlperf", "megatron-bridge")
 """Sources whose rows name a round or a release."""
 NEWEST, FAMILY, TRAINER = "newest release", "family", "trainer unseen"
-
-
-def software_of(run: TrainingRun) -> str:
-    """What trained."""
-    return SOFTWARE[run.source]
 
 
 def release_of(run: TrainingRun) -> str:

@@ -47,6 +47,12 @@ ONE_GPU_MACHINES = {
 }  # fmt: skip
 COMMUNITY = (*(name for name, file in FILES.items() if file.endswith("community.csv")), UNPLACED)
 """Sources of one table: the last word of its column `source`, in small letters."""
+SOFTWARE = {
+    "mlperf": "megatron", "megatron-bridge": "megatron", "llm-foundry": "fsdp", "internevo": "internevo",
+    "bigscience": "megatron-deepspeed", "automodel": "automodel", UNPLACED: "maxtext",
+    ONE_GPU: "ml-dataflow",
+}  # fmt: skip
+"""What trained, by source."""
 MACHINES = {
     "a100_40gb": "a100-sxm-40gb",
     "a100_80gb": "a100-80-dgx",
@@ -429,3 +435,8 @@ READERS = {
     UNPLACED: _maxtext,
 }
 """What makes a run of a row, by source."""
+
+
+def software_of(run: TrainingRun) -> str:
+    """What trained."""
+    return SOFTWARE[run.source]
