@@ -190,7 +190,15 @@ class Machine(Record):
             data["sources"] = {**sources}
             made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
+        if made.dies.count != self.dies.count:
+            made._stated = self.stated._shared(made.dies.count / self.dies.count)
         return made
+
+    def _shared(self, share: float) -> Machine:
+        """The same board with a share of its power and price, as a partition of its dies has them."""
+        cap, price = (None if one is None else one * share for one in (self.power.cap, self.price))
+        power = Power.model_construct(**{**fields_in(self.power), "idle": self.power.idle * share, "cap": cap})
+        return self.unchecked(power=power, price=price)
 
     def _scaled(self, made: Machine) -> dict[str, float]:
         """What the changed geometry of another machine scales there, and by what."""
@@ -217,7 +225,8 @@ class Machine(Record):
             scaled |= {f"{at}channels": rates} if level.channels else {}
             if level.per == "machine":  # bytes a cycle are a core's
                 shared += [f"{at}capacity", *(rate for rate in rates if not rate.endswith("bytes_per_cycle"))]
-        return {**scaled, "dies.count": ("cores", *shared)}
+        card = [path for path in ("power.idle", "power.cap", "price") if self.get(path)]
+        return {**scaled, "dies.count": ("cores", *shared, *card)}
 
     @property
     def between_dies(self) -> float:
@@ -231,12 +240,18 @@ class Machine(Record):
 
     def after_weights(self, weights: float) -> Machine:
         """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""
-        old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
-        made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
+        made = self.unchecked(runtime=runtime, sources=sources)
         made._stated = self.stated
+        return made
+
+    def unchecked(self, **fields: object) -> Machine:
+        """The same with other records in some fields, which are not checked anew."""
+        old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
+        made = Machine.model_construct(**{**old, **fields})
+        made._stated = self._stated
         return made
 
     @property

@@ -7,6 +7,7 @@ while weights are fetched for every pass unless all of them fit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.interconnect.collectives import joint_form
 from slipstick.estimators.roofline.roofline import product_of_fields
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.estimators.tpu.systolic_array import AXES
@@ -62,7 +63,8 @@ class UnifiedBuffer(FormulaModel):
             return near
         held = Largest(1, capacity_of_all(machine, rated_caches(machine)[-1]))
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        seconds = symbol(FAR) / rate * share_beyond(sp.Float(max(self.kept, 1.0)), held)
+        far = sp.Integer(1) if math.isinf(self.kept) else missed(sp.Float(self.kept), held)
+        seconds = symbol(FAR) / rate * far
         terms = {**near.terms, "memory": sp.Max(near.terms.get("memory", sp.Integer(0)), seconds, evaluate=False)}
         return Formula(sp.Max(near.expression, seconds, evaluate=False), near.unit, near.source, FrozenDict(terms))
 

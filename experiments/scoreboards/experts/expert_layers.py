@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.symbolic.cache_residency import PANELS, missed
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -133,8 +134,8 @@ def _times(
     if len(levels) > 1:
         near = np.maximum(bandwidth, machine.bandwidth(levels[-2]))
         kept = has.resident * machine.memory[levels[-2]].capacity
-    missed = weights**2 / (weights**2 + kept**2 + 1e-30)
+    lost = missed(weights, np.asarray(kept), PANELS)
     arithmetic = flop / (machine.peak("matrix", dtype) * has.compute_efficiency)
-    traffic = (moved + weights * missed) / bandwidth + weights * (1 - missed) / near
+    traffic = (moved + weights * lost) / bandwidth + weights * (1 - lost) / near
     shorter = np.minimum(arithmetic, traffic)
     return np.asarray(has.launch + np.maximum(arithmetic, traffic) + has.overlap * shorter)
