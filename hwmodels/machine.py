@@ -43,6 +43,8 @@ NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "ba
 """Fields that change no measured time."""
 HALF = ("bfloat16", "float16")
 CHANGED = "what-if: "
+CARD = ("power.idle", "power.cap", "price")
+"""What is stated of a whole card, and of its dies together."""
 """How the source of a number begins that was set."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
@@ -181,7 +183,8 @@ class Machine(Record):
             sources[path] = f"{CHANGED}{value!r} instead of {short(self.get(path))}"
         data["sources"] = sources
         made = validated(Machine, data, f"machine {self.name!r}")
-        if ratios := self._scaled(made):
+        given = {*(changes or {}), *named} & {*CARD}  # what is set beside a part of a card is the part's
+        if ratios := {path: ratio for path, ratio in self._scaled(made).items() if path not in given}:
             for path, ratio in ratios.items():
                 number = made.get(path)
                 scaled = number * ratio
@@ -225,7 +228,7 @@ class Machine(Record):
             scaled |= {f"{at}channels": rates} if level.channels else {}
             if level.per == "machine":  # bytes a cycle are a core's
                 shared += [f"{at}capacity", *(rate for rate in rates if not rate.endswith("bytes_per_cycle"))]
-        card = [path for path in ("power.idle", "power.cap", "price") if self.get(path)]
+        card = [path for path in CARD if self.get(path)]
         return {**scaled, "dies.count": ("cores", *shared, *card)}
 
     @property

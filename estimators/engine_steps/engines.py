@@ -191,15 +191,16 @@ def step_groups(
     version: str,
     model: str,
     stored: str = "bf16",
-    source: str = "",
+    source: str | None = None,
 ) -> dict[str, str]:
     """The groups of a step; without a version it is one that was not measured.
 
     `stored`: how weights are stored; 16 bits are 16 bits.
-    `source`: who measured; of rows that are fitted `UNGROUPED`. "": nobody whose rows were fitted, and of others than
+    `source`: who measured; of rows that are fitted `UNGROUPED`. None: nobody whose rows were fitted, and of others than
         GPUs few have measured servers.
     """
-    source = source or (ANOTHER_SOURCE if machine_kind(machine) == "gpu" else UNMEASURED_SOURCE)
+    if source is None:
+        source = ANOTHER_SOURCE if machine_kind(machine) == "gpu" else UNMEASURED_SOURCE
     known = machine_groups(machine, chip)
     weights, generation = WIDE_AS.get(whole_name(stored), whole_name(stored)), known["generation"]
     return {

@@ -209,11 +209,12 @@ def _least_bytes(op: Op) -> Sized:
     return 0.0 if op.kind in UNBOUND else number(op.cost["read"]) * _touched(op) + number(op.cost["written"])
 
 
-def _touched(op: Op) -> float:
+def _touched(op: Op) -> Sized:
     """Share of the bytes read that must be: windows narrower than their stride leave the rest out, rows of a table are
     read once."""
     if op.kind == "gather":
-        return min(1.0, float(op.dims.get("table", op.dims["rows"])) / max(1.0, float(op.dims["rows"])))
+        rows = number(op.dims["rows"])
+        return smallest(1.0, number(op.dims.get("table", rows)) / largest(1.0, rows))
     stride = op.attributes.get("stride", ())
     if op.kind not in ("convolution", "pool") or not isinstance(stride, tuple) or not stride:
         return 1.0
