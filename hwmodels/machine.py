@@ -43,9 +43,9 @@ NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "ba
 """Fields that change no measured time."""
 HALF = ("bfloat16", "float16")
 CHANGED = "what-if: "
+"""How the source of a number begins that was set."""
 CARD = ("power.idle", "power.cap", "price")
 """What is stated of a whole card, and of its dies together."""
-"""How the source of a number begins that was set."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
 

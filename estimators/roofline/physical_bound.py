@@ -20,7 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
-from slipstick.common.size_column import SizeColumn, Sized, aligned, number, smallest
+from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, number, smallest
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
