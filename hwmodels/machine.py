@@ -44,6 +44,8 @@ NOT_TIMED = {"name", "description", "family", "aliases", "price", "sources", "ba
 HALF = ("bfloat16", "float16")
 CHANGED = "what-if: "
 """How the source of a number begins that was set."""
+CARD = ("power.idle", "power.cap", "price")
+"""What is stated of a whole card, and of its dies together."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
 
@@ -181,7 +183,8 @@ class Machine(Record):
             sources[path] = f"{CHANGED}{value!r} instead of {short(self.get(path))}"
         data["sources"] = sources
         made = validated(Machine, data, f"machine {self.name!r}")
-        if ratios := self._scaled(made):
+        given = {*(changes or {}), *named} & {*CARD}  # what is set beside a part of a card is the part's
+        if ratios := {path: ratio for path, ratio in self._scaled(made).items() if path not in given}:
             for path, ratio in ratios.items():
                 number = made.get(path)
                 scaled = number * ratio
@@ -190,7 +193,15 @@ class Machine(Record):
             data["sources"] = {**sources}
             made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
+        if made.dies.count != self.dies.count:
+            made._stated = self.stated._shared(made.dies.count / self.dies.count)
         return made
+
+    def _shared(self, share: float) -> Machine:
+        """The same board with a share of its power and price, as a partition of its dies has them."""
+        cap, price = (None if one is None else one * share for one in (self.power.cap, self.price))
+        power = Power.model_construct(**{**fields_in(self.power), "idle": self.power.idle * share, "cap": cap})
+        return self.unchecked(power=power, price=price)
 
     def _scaled(self, made: Machine) -> dict[str, float]:
         """What the changed geometry of another machine scales there, and by what."""
@@ -217,7 +228,8 @@ class Machine(Record):
             scaled |= {f"{at}channels": rates} if level.channels else {}
             if level.per == "machine":  # bytes a cycle are a core's
                 shared += [f"{at}capacity", *(rate for rate in rates if not rate.endswith("bytes_per_cycle"))]
-        return {**scaled, "dies.count": ("cores", *shared)}
+        card = [path for path in CARD if self.get(path)]
+        return {**scaled, "dies.count": ("cores", *shared, *card)}
 
     @property
     def between_dies(self) -> float:
@@ -231,12 +243,18 @@ class Machine(Record):
 
     def after_weights(self, weights: float) -> Machine:
         """As `using` of `runtime.weights_between` with bytes > 0; nothing else is checked anew."""
-        old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
-        made = Machine.model_construct(**{**old, "runtime": runtime, "sources": sources})
+        made = self.unchecked(runtime=runtime, sources=sources)
         made._stated = self.stated
+        return made
+
+    def unchecked(self, **fields: object) -> Machine:
+        """The same with other records in some fields, which are not checked anew."""
+        old = {name: getattr(self, name) for name in type(self).__pydantic_fields__}
+        made = Machine.model_construct(**{**old, **fields})
+        made._stated = self._stated
         return made
 
     @property

@@ -19,6 +19,7 @@ from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
+from slipstick.estimators.composition.geometry import followed
 from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel, pooled_power, with_flop_energy
 from slipstick.estimators.power.power_cap import RATED_CLOCK
 from slipstick.estimators.power.serving_power_law import Use
@@ -111,6 +112,7 @@ class Consumption:
 
     `name`: with its unit: "energy_J", "cost_usd".
     `formula`: symbols: time [s], machine.PATH, parameter.NAME, and those of `work`.
+    `machine`: whose numbers follow a geometry that varies (`geometry.followed`).
     `base`: the values of all symbols that do not vary, those of the workload among them by their own names.
     `work`: amounts of the whole workload, of the workload's symbols: operation.float32_flop, ...
     `demand`: what the work would take where no cap held it, in the same symbols; None where nothing holds it.
@@ -122,6 +124,7 @@ class Consumption:
 
     name: str
     formula: Evaluable
+    machine: Machine
     base: FrozenDict[float]
     work: FrozenDict[Amount | Evaluable] = FrozenDict()
     demand: Evaluable | None = None
@@ -132,7 +135,9 @@ class Consumption:
         """Whether a quantity (machine.*, workload.*, run.*) has a say beside the time."""
         inside = name.partition(".")[2]
         open_ = frozenset().union(*map(_names, self.work.values()))
-        return name in self.formula.names or (not name.startswith("machine.") and inside in open_)
+        geometry = {f"machine.{path}" for path in self.machine.geometry.get(inside, ())}
+        read = name in self.formula.names or not geometry.isdisjoint(self.formula.names)
+        return read or (not name.startswith("machine.") and inside in open_)
 
     def __call__(self, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike) -> FloatArray:
         """The amount at times [s] and values of free quantities (machine.*, workload.*, run.*), in the times' shape."""
@@ -143,14 +148,20 @@ class Consumption:
         values: dict[str, Any] = {**self.base, "time": np.asarray(times, dtype=np.float64)}
         for name, array in free.items():
             values[name if name.startswith("machine.") else name.partition(".")[2]] = np.asarray(array, dtype=float)
+        follows = {name: one for name, one in followed(self.machine, free).items() if name in values}
+        values |= {name: one.evaluate({**machine_values(one, self.machine), **values}) for name, one in follows.items()}
         for name, amount in self.work.items():
             if isinstance(amount, Evaluable):
                 values[name] = amount.evaluate(values)
             else:
                 values[name] = evaluate(amount, values) if is_symbolic(amount) else amount
         if "machine.power.cap" in values:
-            values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated)
+            values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated * self.boards(free))
         return values
+
+    def boards(self, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
+        """Dies over those of the machine: each brings its share of the cap."""
+        return np.asarray(free.get("machine.dies.count", self.machine.dies.count)) / self.machine.dies.count
 
 
 def energy(
@@ -184,7 +195,8 @@ def energy(
     )
     numbers = machine_values(joules, machine)
     rated = machine.stated.power.cap if clock == "held" else None
-    return Consumption(ENERGY, joules, FrozenDict({**symbols, **values, **numbers}), work, demand, rated or math.inf)
+    base = FrozenDict({**symbols, **values, **numbers})
+    return Consumption(ENERGY, joules, machine, base, work, demand, rated or math.inf)
 
 
 def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, float], clock: Clock) -> Consumption:
@@ -200,7 +212,7 @@ def _joules_of_step(workload: Workload, machine: Machine, run: Mapping[str, floa
         {**step_work(workload), "operation.devices": devices_of(workload)}
     )
     rated = machine.stated.power.cap if clock == "held" else None
-    return Consumption(ENERGY, held, base, work, free if clock == "held" else None, rated or math.inf, "watts")
+    return Consumption(ENERGY, held, machine, base, work, free if clock == "held" else None, rated or math.inf, "watts")
 
 
 def _joules_of(power: PowerModel, machine: Machine, clock: Clock) -> tuple[Evaluable, Evaluable]:
@@ -305,7 +317,8 @@ def over_cap(
     known = consumed.values(values, seconds)
     demanded = np.broadcast_to((consumed.demand or consumed.formula).evaluate(known), seconds.shape)
     watts = demanded / seconds / np.asarray(known["operation.devices"], dtype=float)
-    cap = np.broadcast_to(values.get("machine.power.cap", float(machine.power.cap or np.inf)), watts.shape)
+    cap = values.get("machine.power.cap", float(machine.power.cap or np.inf)) * consumed.boards(values)
+    cap = np.broadcast_to(cap, watts.shape)
     over = watts > cap * (1 + 1e-6)
     clock = np.broadcast_to(values.get("machine.clock", machine.clock), watts.shape)
     fallen = (clock <= machine.stated.clock * (1 + 1e-6)) & math.isfinite(consumed.rated)
@@ -358,7 +371,7 @@ def cost(machine: Machine, workload: Workload | None = None, run: Mapping[str, f
     kept = Formulas(COST)
     dollars = kept.get(COST, _dollars)
     kept.keep()
-    return Consumption(COST, dollars, FrozenDict({**values, "machine.price": float(machine.price)}), work)
+    return Consumption(COST, dollars, machine, FrozenDict({**values, "machine.price": float(machine.price)}), work)
 
 
 def dollars_formula() -> Formula:

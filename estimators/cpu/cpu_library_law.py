@@ -25,7 +25,7 @@ from slipstick.estimators.symbolic.cache_residency import capacity_of_all
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op
 
 SOURCE = "docs/notes/cpu-and-systolic.md; classes of convolutions: oneDNN developer guide"
 CpuKernel = Literal["dense", "grouped", "depthwise", "product", "other"]
@@ -185,28 +185,6 @@ class CpuLibraryLaw:
         compute = sum(parameters[name] * columns[name] for name in COMPUTE)
         rest = sum(parameters[name] * columns[name] for name in (*STARTS, *TRAFFIC))
         return np.asarray(parameters[PACE] * compute + rest + columns[STREAMED], dtype=float)
-
-
-def library_columns(workload: Workload, machine: Machine) -> dict[str, float]:
-    """The columns of a workload without open sizes on a machine, as the runtime hands its operations over."""
-    columns = dict.fromkeys(TYPICAL, 0.0)
-    bandwidth = machine.bandwidth(machine.main_memory)
-    for op in workload.merged:
-        if op.kind in machine.runtime.free_kinds:
-            continue
-        kernel, times = cpu_kernel(op), float(op.times)
-        columns["other_start" if kernel == "other" else "start"] += times * float(op.cost["launches"])
-        place = f"{kernel}_traffic" if kernel in ("depthwise", "other") else "traffic"
-        moved = float(op.cost.bytes_moved)
-        columns[place] += times * min(moved, SPAN) / bandwidth
-        columns[STREAMED] += times * max(moved - SPAN, 0.0) * STREAM / bandwidth
-        if kernel == "other":
-            continue
-        for name, amount in op.cost.items():
-            if name.startswith("flop.matrix."):
-                _, unit, dtype = name.split(".")
-                columns[kernel] += times * float(amount) / machine.peak(*serving_rate(machine, unit, dtype))
-    return columns
 
 
 def chip_of(machine: Machine) -> str:

@@ -18,7 +18,13 @@ from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, kept_caches, rated_caches
+from slipstick.estimators.symbolic.cache_residency import (
+    blocked_cost,
+    capacity_of_all,
+    cost_by_level,
+    kept_caches,
+    rated_caches,
+)
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
@@ -34,6 +40,7 @@ class CpuRoofline(CheckedParameters, FormulaModel):
 
     * traffic = (read + (1 + write_allocate) written) at the rates of the levels that hold the bytes (as the runtime's
       caches are cold, warm or hot); an operation reads and writes each of them once: its bytes are its working set.
+    * a product reads its operands again as blocks of them leave each cache (`cache_residency.blocked_cost`).
     * latency, for kind ``reduction`` with attribute ``order = "strict"``: elements x addition / clock; for kind
       ``gather``: rows x latency of the level that holds the table / (overlap x cores). The table is dim ``table``
       (rows of it) where the operation has one, else the picked rows.
@@ -127,6 +134,11 @@ class _MemoryLevel:
     rate: tuple[str, ...]
     capacity: sp.Expr
 
+    @property
+    def one(self) -> sp.Expr:
+        """Bytes of one instance."""
+        return symbol(f"machine.memory.{self.name}.capacity")
+
 
 @dataclass(frozen=True)
 class _Parts:
@@ -135,6 +147,7 @@ class _Parts:
     free: bool = False
     flops: tuple[tuple[str, tuple[str, ...]], ...] = ()
     moved: tuple[str, ...] = ()
+    product: bool = False
     waits: str = ""
     lowered: str = ""
     table: str = ""
@@ -161,10 +174,11 @@ class _Parts:
         return cls(
             flops=tuple(flops),
             moved=tuple(name for name in ("read", "written") if op.cost[name] != 0),
+            product=op.kind == "gemm",
             waits=waits,
             lowered=_lowered(op),
             table="table" if "table" in op.dims else "rows",
-            element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" else 0,
+            element_bytes=SIZE_BYTES.get(op.dtype, 4) if waits == "gather" or op.kind == "gemm" else 0,
             levels=tuple(
                 _MemoryLevel(name, machine.bandwidth_factors(name), capacity_of_all(machine, name)) for name in levels
             ),
@@ -226,8 +240,13 @@ def _traffic(parts: _Parts, rates: list[sp.Expr]) -> sp.Expr:
         symbol(f"operation.{name}") if name in parts.moved else sp.Integer(0) for name in ("read", "written")
     )
     traffic = loaded + (1 + symbol("parameter.write_allocate")) * stored
-    cost = _by_level(loaded + stored, parts, [1 / rate for rate in rates])
-    return traffic * cost / symbol("parameter.memory_efficiency")
+    costs = [1 / rate for rate in rates]
+    seconds = traffic * _by_level(loaded + stored, parts, costs)
+    if parts.product:
+        multiplied = sp.Mul(*(symbol(f"operation.{name}") for name in ("batch", "m", "n", "k")))
+        caches = [level.one for level in parts.levels[:-1]]
+        seconds += blocked_cost(multiplied, loaded, parts.element_bytes, caches, costs)
+    return seconds / symbol("parameter.memory_efficiency")
 
 
 def _waits(op: Op) -> str:

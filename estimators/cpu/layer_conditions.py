@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -11,7 +12,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import Clock, OperationModel
-from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles
+from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles, footprint
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
@@ -28,7 +30,7 @@ class LayerConditions(CheckedParameters, OperationModel):
 
     * ECM cycles of one line on one core: max(T_OL, T_nOL + sum of the transfers), T_OL the arithmetic at the peak of
       the vector unit, T_nOL the loads and stores between core and nearest cache at its bytes a cycle.
-    * Transfers: the lines that miss each cache by its layer condition, at its bytes a cycle; main memory at the
+    * Transfers: the lines that miss each cache by its layer condition , at its bytes a cycle; main memory at the
       saturated bandwidth of one NUMA domain. Cores fill one domain after the other, divide the outermost dimension and
       share a cache in equal parts: arrays stay in a cache where a core's part of them fits its part of the cache.
 
@@ -37,6 +39,14 @@ class LayerConditions(CheckedParameters, OperationModel):
     """
 
     cores: Annotated[float, Parameter("1", "cores that run; 0: all of the machine's", 0.0, 1e6)] = 0.0
+    write_allocate: Annotated[
+        float, Parameter("1", "share of written lines that are loaded first; -1: nobody said, all of them", -1.0, 1.0)
+    ] = -1.0
+
+    @property
+    def allocated(self) -> float:
+        """`write_allocate`, all where nobody said: GCC and Clang stream no store of a loop by themselves."""
+        return self.write_allocate if self.write_allocate >= 0 else 1.0
 
     def runs_at(self) -> Clock:
         """The machine's own clock."""
@@ -63,24 +73,30 @@ class LayerConditions(CheckedParameters, OperationModel):
         cores = int(self.cores) or machine.cores
         domain = machine.cores_per_numa or machine.cores
         rate = machine.bandwidth(machine.main_memory) / ceil(machine.cores / domain)
-        cycles = loop_cycles(op, machine, cores, rate)
+        cycles = loop_cycles(op, machine, cores, rate, allocates=self.allocated)
         each = max(cycles.lines / cores, 1.0) * cycles.one
         return max(each, cycles.lines * cycles.memory / ceil(cores / domain)) / machine.clock
 
 
 @dataclass(frozen=True)
 class LoopCycles:
-    """Of one sweep: lines of results, and cycles of one line on one core, all of them and those of main memory."""
+    """Of one sweep: lines of results, cycles of one line on one core, all of them and those of main memory, and which
+    share of the arrays the last cache does not hold from sweep to sweep."""
 
     lines: float
     one: float
     memory: float
+    beyond: float
 
 
-def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles:
+def loop_cycles(
+    op: Op, machine: Machine, cores: int, rate: float, turn: float = math.inf, allocates: float = 1.0
+) -> LoopCycles:
     """The ECM model of a loop while so many cores share the caches.
 
     `rate`: of main memory as one core alone would see it, bytes a second.
+    `turn`: sharpness of `missed` at each cache's capacity; infinite as published.
+    `allocates`: see `LoopKernel`.
     Raises InputError where the operation is no loop over arrays, the machine lacks the width of a path or a vector
     unit, or has fewer cores.
     """
@@ -89,7 +105,7 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
         raise InputError(
             f"operation {op.name!r} ({op.kind}) is no loop over arrays; layer-conditions knows {', '.join(BY_NAME)}"
         )
-    kernel = replace(kernel_named(name), element_bytes=_element_bytes(op))
+    kernel = replace(kernel_named(name), element_bytes=_element_bytes(op), allocates=allocates)
     shape = tuple(int(float(op.dims[axis])) for axis in reversed(AXES[: kernel.dimensions]))
     if cores > machine.cores:
         raise InputError(f"threads, one a core, cores = {cores}: machine {machine.name!r} has {machine.cores}")
@@ -98,10 +114,13 @@ def loop_cycles(op: Op, machine: Machine, cores: int, rate: float) -> LoopCycles
         raise InputError(f"machine {machine.name!r}: give memory.{nearest}.bytes_per_cycle")
     results = level.line / kernel.element_bytes
     part = (ceil(shape[0] / cores), *shape[1:])
-    data = data_cycles(kernel, part, machine, rate, _shared(machine, cores))
+    shared = _shared(machine, cores)
+    data = data_cycles(kernel, part, machine, rate, shared, turn)
     moved = core_elements(kernel, shape, level.line) * level.line / level.bytes_per_cycle
     one = ecm_cycles(data, results * kernel.flop / _flop_per_cycle(kernel, machine), moved)
-    return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory])
+    held = list(shared.memory.values())[-2].capacity if len(shared.memory) > 1 else 0.0
+    beyond = missed(float(kernel.element_bytes * footprint(kernel, part)), held, turn)
+    return LoopCycles(float(op.dims["elements"]) / results, one, data[machine.main_memory], beyond)
 
 
 def _element_bytes(op: Op) -> int:

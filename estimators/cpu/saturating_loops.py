@@ -19,6 +19,7 @@ from slipstick.estimators.cpu.multicore_bandwidth import (
 )
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.source_effects import source_effect
+from slipstick.estimators.symbolic.cache_residency import CYCLIC
 from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -60,11 +61,12 @@ def shipped() -> LoopShares:
 
 @dataclass(frozen=True)
 class SaturatingLoops(LayerConditions):
-    """t = bytes of main memory / B(n), with the saturation law of `bandwidth`; ECM cycles / n where caches hold all.
+    """t = bytes of main memory / B(n), the saturation law of `bandwidth`: ECM cycles / n where caches hold nearly all.
 
     A line of results is computed by one core, however many there are.
 
-    One core reaches `one_core` of what the ECM model says, a NUMA domain `efficiency` of the data sheet's bandwidth.
+    One core reaches `one_core` of what the ECM model says of what the last cache does not hold, a NUMA domain
+    `efficiency` of the data sheet's bandwidth.
     Where the machine has a measured curve (`bandwidth_by_cores`), the law is fitted to it, and says what lies beyond
     the measured cores.
 
@@ -97,19 +99,18 @@ class SaturatingLoops(LayerConditions):
         whole = machine.bandwidth(machine.main_memory)
         domain, count = domains(machine)
         limit = known.limit if known else self.efficiency * whole / count
-        cycles = loop_cycles(op, machine, cores, limit)
-        if not cycles.memory:
-            return max(cycles.lines / cores, 1.0) * cycles.one / machine.clock
+        cycles = loop_cycles(op, machine, cores, limit, CYCLIC, self.allocated)
         traffic = cycles.memory * limit / machine.clock
         alone = traffic * machine.clock / cycles.one
+        pace = 1 / (1 - cycles.beyond + cycles.beyond / self.one_core)
         law = (
             Saturation(min(alone, known.per_core), limit, known.sharpness, known.borders, known.cluster_limit)
             if known
-            else Saturation(self.one_core * alone, limit, self.sharpness, BranchBorders(domain))
+            else Saturation(pace * alone, limit, self.sharpness, BranchBorders(domain))
         )
         # a core beyond full domains would keep their pace back, and stands by
         working = cores if machine.cores <= machine.stated.cores else min(cores, domain * count)
-        return cycles.lines * traffic / min(float(law.bandwidth(working)), whole)
+        return max(cycles.lines, 1.0) * traffic / min(float(law.bandwidth(max(1.0, min(working, cycles.lines)))), whole)
 
 
 def domains(machine: Machine) -> tuple[int, int]:

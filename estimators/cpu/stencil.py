@@ -1,30 +1,33 @@
-"""Loops over arrays on a CPU: layer conditions, traffic of each path, data cycles and the bandwidth roofline.
+"""Loops over arrays on a CPU: layer conditions, traffic of each path, and data cycles.
 
 A loop kernel reads and writes arrays at fixed offsets from its indices. Sort the accesses to one array by address: the
 gap between one and the next is the reuse distance, infinite for the first. A cache holds all reuse up to distance t if
 
     sum over accesses of min(distance, t) <= capacity            (the layer condition)
 
-and then the accesses with a larger distance miss (Hammer, Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic
-performance modeling of loop kernels", 2017; Stengel et al., ICS 2015). A line that is written but not read is loaded
-first (write-allocate) and evicted later. All counts are in cache lines per line of results, so no line size appears.
+and then the accesses with a larger distance miss: a step, or the share that `cache_residency.missed` says (Hammer,
+Eitzinger, Hager, Wellein: "Kerncraft: a tool for analytic performance modeling of loop kernels", 2017; Stengel et al.,
+ICS 2015). A line that is written but not read is loaded first (write-allocate) and evicted later.
+All counts are in cache lines per line of results, so no line size appears.
 
 Paths are named by their far end: "L2" is the path between L1 and L2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.kernels.loop_kernels import LoopKernel
+from slipstick.workloads.kernels.loop_kernels import LoopKernel, reuse_distances
 
-Bandwidth = Callable[[str, str], float]
-"""(level, benchmark) -> bytes a second of traffic."""
+Bandwidth = Callable[[str, "LineTraffic"], float]
+"""(level, lines that its path moves) -> bytes a second of traffic."""
 
 
 @dataclass(frozen=True)
@@ -35,63 +38,50 @@ class LineTraffic:
     stores: float
 
 
-@dataclass(frozen=True)
-class RooflinePoint:
-    """How fast a kernel can be, and which path says so.
-
-    `iterations`: a second.
-    `flop_rate`: flop a second.
-    `level`, `benchmark`: the path that bounds it, and the benchmark whose bandwidth was taken.
-    """
-
-    iterations: float
-    flop_rate: float
-    level: str
-    benchmark: str
-
-
-def cache_traffic(kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64) -> LineTraffic:
+def cache_traffic(
+    kernel: LoopKernel, shape: Sequence[int], capacity: float, line: int = 64, sharpness: float = math.inf
+) -> LineTraffic:
     """Lines of `line` bytes that a cache of `capacity` bytes exchanges with what lies beyond it.
+
+    `sharpness`: of `missed`; infinite is the layer condition as published, a step at the capacity.
 
     Raises InputError where the shape does not have the kernel's dimensions.
     """
     if len(shape) != kernel.dimensions or any(size < 1 for size in shape):
         raise InputError(f"kernel {kernel.name!r}: shape {tuple(shape)}: want {kernel.dimensions} sizes >= 1")
-    elements = capacity / kernel.element_bytes
-    if len(kernel.arrays) * prod(shape) <= elements:
-        return LineTraffic(0, 0)
-    stores = len(kernel.writes)
     distances = reuse_distances(kernel, shape)
-    finite = sorted({d for d in distances if d is not None}, reverse=True)
-    held = next((t for t in finite if sum(t if d is None else min(d, t) for d in distances) <= elements), 0)
-    # neighbours on one line share it, however small the cache
-    held = max(held, line // kernel.element_bytes - 1)
-    return LineTraffic(sum(1 for d in distances if d is None or d > held), stores)
+    whole = missed(float(kernel.element_bytes * footprint(kernel, shape)), capacity, sharpness)
+    loads, arrays = 0.0, iter(kernel.arrays)
+    for distance in distances:
+        if distance is None:
+            loads += whole if next(arrays) in kernel.reads else whole * kernel.allocates
+        elif distance >= line // kernel.element_bytes:  # nearer neighbours share a line, however small the cache
+            between = sum(distance if d is None else min(d, distance) for d in distances)
+            loads += min(whole, missed(float(kernel.element_bytes * between), capacity, sharpness))
+    return LineTraffic(loads, whole * len(kernel.writes))
 
 
-def reuse_distances(kernel: LoopKernel, shape: Sequence[int]) -> list[int | None]:
-    """Elements between one access to an array and the next nearest; None for the first access of each array."""
-    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
-    distances: list[int | None] = []
-    for array in kernel.arrays:
-        offsets = {*kernel.reads.get(array, ()), *kernel.writes.get(array, ())}
-        places = sorted(sum(o * s for o, s in zip(offset, strides, strict=True)) for offset in offsets)
-        distances.append(None)
-        distances.extend(later - earlier for earlier, later in pairwise(places))
-    return distances
+def footprint(kernel: LoopKernel, shape: Sequence[int]) -> int:
+    """Elements of all arrays together."""
+    return len(kernel.arrays) * prod(shape)
 
 
 def path_traffic(
-    kernel: LoopKernel, shape: Sequence[int], machine: Machine, caches: Machine | None = None
+    kernel: LoopKernel,
+    shape: Sequence[int],
+    machine: Machine,
+    caches: Machine | None = None,
+    sharpness: float = math.inf,
 ) -> dict[str, LineTraffic]:
     """Lines over every path of the machine beyond its nearest level, by the path's far end.
 
     `caches`: whose capacities decide the layer conditions; the machine's own if None.
+    `sharpness`: see `cache_traffic`.
     """
     sizes = caches if caches is not None else machine
     levels = list(machine.memory)
     return {
-        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line)
+        far: cache_traffic(kernel, shape, sizes.memory[near].capacity, machine.memory[near].line, sharpness)
         for near, far in pairwise(levels)
     }
 
@@ -102,22 +92,21 @@ def data_cycles(
     machine: Machine,
     memory_bandwidth: float | Bandwidth,
     caches: Machine | None = None,
+    sharpness: float = math.inf,
 ) -> dict[str, float]:
     """Cycles that each path is busy for one line of results: the data part of the ECM model, penalties apart.
 
-    `memory_bandwidth`: bytes a second of traffic from main memory, or a function of (level, benchmark).
+    `memory_bandwidth`: bytes a second of traffic from main memory, or what gives it for a path and its lines.
+    `sharpness`: see `cache_traffic`.
     """
     cycles = {}
-    for name, lines in path_traffic(kernel, shape, machine, caches).items():
+    for name, lines in path_traffic(kernel, shape, machine, caches, sharpness).items():
         level = machine.memory[name]
         busy = lines.loads + lines.stores if level.duplex == "half" else max(lines.loads, lines.stores)
         if level.bytes_per_cycle is not None:
             cycles[name] = busy * level.line / level.bytes_per_cycle
         elif busy:
-            if isinstance(memory_bandwidth, (int, float)):
-                rate = float(memory_bandwidth)
-            else:
-                rate = memory_bandwidth(name, nearest_benchmark(lines))
+            rate = memory_bandwidth(name, lines) if callable(memory_bandwidth) else memory_bandwidth
             cycles[name] = busy * level.line * machine.clock / rate
         else:
             cycles[name] = 0.0
@@ -146,47 +135,3 @@ def ecm_cycles(data: Mapping[str, float], overlapping: float, non_overlapping: f
     computations using the Execution-Cache-Memory model", ICS 2015, equation 1.
     """
     return max(overlapping, non_overlapping + sum(data.values()))
-
-
-def roofline(
-    kernel: LoopKernel,
-    shape: Sequence[int],
-    machine: Machine,
-    bandwidth: Bandwidth,
-    caches: Machine | None = None,
-) -> RooflinePoint:
-    """The slowest path by measured bandwidths; the arithmetic is not looked at.
-
-    `bandwidth`: (level, benchmark) -> bytes a second of traffic of the cores that run.
-    """
-    nearest, level = next(iter(machine.memory.items()))
-    moved = {nearest: (core_elements(kernel, shape, level.line), "load")}
-    for name, lines in path_traffic(kernel, shape, machine, caches).items():
-        if lines.loads + lines.stores:
-            moved[name] = (lines.loads + lines.stores, nearest_benchmark(lines))
-    seconds = {
-        name: elements * kernel.element_bytes / bandwidth(name, benchmark)
-        for name, (elements, benchmark) in moved.items()
-    }
-    slowest = max(seconds, key=lambda name: seconds[name])
-    _, benchmark = moved[slowest]
-    rate = 1 / seconds[slowest]
-    return RooflinePoint(rate, rate * kernel.flop, slowest, benchmark)
-
-
-BENCHMARKS: dict[str, LineTraffic] = {
-    "load": LineTraffic(1, 0),
-    "update": LineTraffic(1, 1),
-    "copy": LineTraffic(2, 1),
-    "triad": LineTraffic(4, 1),
-}
-"""Lines that the bandwidth benchmarks move for one line, write-allocate included."""
-
-
-def nearest_benchmark(lines: LineTraffic) -> str:
-    """The benchmark whose loads per store are nearest; with a tie the one of fewer streams."""
-    if not lines.stores:
-        return "load"
-    wanted = lines.loads / lines.stores
-    stored = {name: b.loads / b.stores for name, b in BENCHMARKS.items() if b.stores}
-    return min(stored, key=lambda name: abs(stored[name] - wanted))

@@ -9,7 +9,6 @@ from typing import Annotated
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.interconnect.collectives import ComputeAndCollectives
-from slipstick.estimators.symbolic.cache_residency import share_beyond
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
@@ -61,7 +60,7 @@ class TorchKernels(CheckedParameters, ComputeAndCollectives):
         written = symbol("operation.written")
         reused = op.attributes.get("memory") == REUSED["memory"]
         sometimes = sp.Integer(0) if reused else symbol("parameter.fresh")
-        share = sometimes * share_beyond(written, sp.Float(NEVER)) + (1 - sometimes) * _beyond(written, ALWAYS)
+        share = sometimes * _beyond(written, NEVER, 2) + (1 - sometimes) * _beyond(written, ALWAYS, 100)
         pages = self._copies(op) * written * symbol("parameter.first_touch") * share
         return Formula(
             kernel.expression + pages, kernel.unit, kernel.source, FrozenDict({**kernel.terms, "first touch": pages})
@@ -82,9 +81,9 @@ class TorchKernels(CheckedParameters, ComputeAndCollectives):
         return name if name in self.kinds else super()._name(op)
 
 
-def _beyond(volume: sp.Expr, limit: float) -> sp.Expr:
-    """1 from the limit on, 0 up to 0.99 of it."""
-    return Smallest(1, Largest(0, 100 * (volume / sp.Float(limit) - 1) + 1))
+def _beyond(volume: sp.Expr, limit: float, steep: int) -> sp.Expr:
+    """1 from the limit on, 0 up to 1 - 1 / steep of it."""
+    return Smallest(1, Largest(0, steep * (volume / sp.Float(limit) - 1) + 1))
 
 
 def takes_memory(op: Op) -> bool:

@@ -23,6 +23,7 @@ from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
     UNGROUPED,
+    UNMEASURED_SOURCE,
     Columns,
     FloatArray,
     LawFit,
@@ -32,6 +33,7 @@ from slipstick.estimators.fitting.fitted_model import (
 )
 from slipstick.estimators.fitting.source_effects import source_effect
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type, whole_name
 
@@ -189,13 +191,16 @@ def step_groups(
     version: str,
     model: str,
     stored: str = "bf16",
-    source: str = ANOTHER_SOURCE,
+    source: str | None = None,
 ) -> dict[str, str]:
     """The groups of a step; without a version it is one that was not measured.
 
     `stored`: how weights are stored; 16 bits are 16 bits.
-    `source`: who measured: nobody whose rows were fitted; of rows that are fitted `UNGROUPED`.
+    `source`: who measured; of rows that are fitted `UNGROUPED`. None: nobody whose rows were fitted, and of others than
+        GPUs few have measured servers.
     """
+    if source is None:
+        source = ANOTHER_SOURCE if machine_kind(machine) == "gpu" else UNMEASURED_SOURCE
     known = machine_groups(machine, chip)
     weights, generation = WIDE_AS.get(whole_name(stored), whole_name(stored)), known["generation"]
     return {

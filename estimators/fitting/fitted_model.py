@@ -23,8 +23,8 @@ Columns: TypeAlias = Mapping[str, FloatArray]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 UNGROUPED = ""
 """The group of a row that has none at a level: it has no effect there."""
-SOURCE, ANOTHER_SOURCE = "source", "another source"
-"""The level of who measured, and its group in a question, which is of no collection that was fitted. It names whose
+SOURCE, ANOTHER_SOURCE, UNMEASURED_SOURCE = "source", "another source", "another source of machines that few measured"
+"""The level of who measured, and its groups in a question, which is of no collection that was fitted. It names whose
 scatter a row has; where a law varies by it, it has an effect as well (`source_effects`)."""
 
 

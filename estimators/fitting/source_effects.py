@@ -22,6 +22,7 @@ from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
+    UNMEASURED_SOURCE,
     Coordinate,
     FloatArray,
     LawFit,
@@ -50,13 +51,17 @@ class SourceEffect:
     def on(self, made: LawFit) -> LawFit:
         """A fit of whose parameters questions have the effect, as any other that was fitted.
 
-        What a user measures then moves it: it is his own collection.
+        What a user measures then moves it: it is his own collection. On machines of which fewer than `ENOUGH`
+        collections are, the factors are not taken, and the band is as much wider.
         """
-        size = len(made.logs)
-        covariance = np.zeros((size + len(self.mean),) * 2)
-        covariance[:size, :size], covariance[size:, size:] = made.covariance, self.covariance
-        new = (Coordinate(name, SOURCE, ANOTHER_SOURCE) for name in self.parameters)
-        logs = np.concatenate([made.logs, self.mean])
+        wider = self.covariance + np.outer(self.mean, self.mean)
+        new = [Coordinate(name, SOURCE, who) for who in (ANOTHER_SOURCE, UNMEASURED_SOURCE) for name in self.parameters]
+        logs = np.concatenate([made.logs, self.mean, 0 * self.mean])
+        size, more = len(made.logs), len(self.mean)
+        covariance = np.zeros((size + 2 * more,) * 2)
+        covariance[:size, :size] = made.covariance
+        covariance[size : size + more, size : size + more] = self.covariance
+        covariance[size + more :, size + more :] = wider
         return replace(made, coordinates=(*made.coordinates, *new), logs=logs, covariance=covariance)
 
 

@@ -1,7 +1,7 @@
 """What no machine can undercut: its arithmetic at the highest clock, and bytes that no cache of it can have kept.
 
 Bounds of single operations, and of a program's together: of its weights, what the last cache loses from one pass to the
-next (`residency.weights_beyond`). Products that known algorithms save are taken off: Winograd's of 3 x 3 windows (Lavin
+next (`cache_residency.missed`). Products that known algorithms save are taken off: Winograd's of 3 x 3 windows (Lavin
 and Gray, CVPR 2016; larger windows up to their area), the masked half of causal attention.
 """
 
@@ -20,9 +20,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
-from slipstick.common.size_column import SizeColumn, Sized, aligned, number, smallest
+from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, number, smallest
 from slipstick.estimators.roofline.roofline import serving_rate
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, weights_beyond, weights_beyond_at
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES
@@ -162,7 +162,7 @@ class PhysicalBound:
             kept = [self._product([f"memory.{name}.capacity"]) * self.machine.instances(name) for name in inner]
             between = self._product(["runtime.weights_between"])
             self._rates[""] = "", sum(kept)
-            self._rates["lost"] = "", weights_beyond_at(between, (kept or [0.0])[-1])
+            self._rates["lost"] = "", missed(between, (kept or [0.0])[-1])
             self._rates["main"] = "", self._product(self.machine.bandwidth_factors(main))
         beyond = np.maximum(0.0, moved - spared * self._rates[""][1])
         return np.maximum(beyond, weights * self._rates["lost"][1]) / self._rates["main"][1]
@@ -181,7 +181,7 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
     *inner, main = machine.memory
     kept = [capacity_of_all(machine, level) for level in inner] or [sp.Integer(0)]
     beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * sum(kept, sp.Integer(0)))
-    lost = weights_beyond(symbol("machine.runtime.weights_between"), kept[-1])
+    lost = missed(symbol("machine.runtime.weights_between"), kept[-1])
     beyond = Largest(beyond, symbol("operation.weight_bytes") * lost)
     fastest = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(main)))
     return Largest(beyond / fastest, *engines.values())
@@ -209,8 +209,12 @@ def _least_bytes(op: Op) -> Sized:
     return 0.0 if op.kind in UNBOUND else number(op.cost["read"]) * _touched(op) + number(op.cost["written"])
 
 
-def _touched(op: Op) -> float:
-    """Share of the bytes read that must be: windows narrower than their stride leave the rest out."""
+def _touched(op: Op) -> Sized:
+    """Share of the bytes read that must be: windows narrower than their stride leave the rest out, rows of a table are
+    read once."""
+    if op.kind == "gather":
+        rows = number(op.dims["rows"])
+        return smallest(1.0, number(op.dims.get("table", rows)) / largest(1.0, rows))
     stride = op.attributes.get("stride", ())
     if op.kind not in ("convolution", "pool") or not isinstance(stride, tuple) or not stride:
         return 1.0

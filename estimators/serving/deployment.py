@@ -29,7 +29,7 @@ from slipstick.estimators.engine_steps.step_device import joining, widening
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.engine_steps.step_time_predictor import StepTimePredictor
-from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE, SOURCE, UNGROUPED
+from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED
 from slipstick.estimators.power.power_cap import beyond_rated
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.hwmodels.machine import Machine
@@ -65,7 +65,7 @@ class Deployment:
     `guesses`: of speculative decoding; None without.
     `prefill`: workers that read prompts for these, which then only decode; None where prompts and decodes share
         devices. The replicas of both layouts are the workers.
-    `source`: who measures it: nobody whose rows were fitted; `UNGROUPED` for those that were.
+    `source`: who measures it: None for nobody whose rows were fitted; `UNGROUPED` for those that were.
     `link_bandwidth`: Bytes/s, one direction, of a device's connection to other workers; 0 for the machine's nearest
         link that joins all devices.
     """
@@ -84,7 +84,7 @@ class Deployment:
     guesses: Speculation | None = None
     prefill: Deployment | None = None
     link_bandwidth: float = 0.0
-    source: str = ANOTHER_SOURCE
+    source: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.memory_share <= 1:
@@ -149,7 +149,8 @@ class Deployment:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
         facts = self.model.name, self.model.parameters, self.stored
         named = bool(self.engine) or names_server(self.machine)
-        return {**groups_on(self.machine, self.runs_under, *facts, named=named), SOURCE: self.source}
+        known = groups_on(self.machine, self.runs_under, *facts, named=named)
+        return known if self.source is None else {**known, SOURCE: self.source}
 
     @cached_property
     def step(self) -> StepTime:

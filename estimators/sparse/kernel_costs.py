@@ -29,7 +29,7 @@ from slipstick.estimators.sparse.reuse_model import (
     shares_of_classes,
 )
 from slipstick.estimators.sparse.reuse_model import MEMORY_TERMS as SHARED_TERMS
-from slipstick.estimators.symbolic.cache_residency import shares_beyond
+from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.kernels.blocks import FAR, pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
@@ -87,7 +87,7 @@ def term_amounts(
     far = np.array([counts[name] for name in FAR])
     nonzeros, irregular = counts["nonzeros"], counts["irregular"]
     own_bytes = 12 * nonzeros + 16 * counts["rows"]
-    footprint = np.array([own_bytes + 8 * counts["columns"]])
+    footprint = own_bytes + 8 * counts["columns"]
     amounts = {
         "call": 1.0,
         "nonzero": nonzeros,
@@ -99,7 +99,7 @@ def term_amounts(
     }
     for level, capacity in caches.levels(reach).items():
         amounts[f"gather_beyond_{level}"] = float(far @ shares_of_classes(capacity))
-        amounts[f"stream_beyond_{level}"] = nonzeros * float(shares_beyond(footprint, capacity)[0])
+        amounts[f"stream_beyond_{level}"] = nonzeros * float(missed(footprint, capacity))
     amounts |= {name: counts[name] for name in ("row_17_to_32", "row_33_to_64", "row_65_and_more")}
     return np.array([amounts[name] for name in TERMS[state]])
 

@@ -26,8 +26,9 @@ from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
-from slipstick.estimators.symbolic.cache_residency import share_beyond, shares_beyond
+from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import FAR, VOLUME_EDGES, BlockTable, blocks_within
@@ -102,8 +103,10 @@ COUNTS = {
 """The count (`block_features`) of terms that do not depend on the machine."""
 ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
 """Families, by how their names begin, whose products are spread over thousands of threads."""
-UPPER = (*VOLUME_EDGES, VOLUME_EDGES[-1] * 4)
-"""Bytes that the classes of reuse volume end at."""
+MIDDLES = tuple(edge / 2 for edge in (*VOLUME_EDGES, VOLUME_EDGES[-1] * 4))
+"""Bytes in the middle of each class of reuse volume, by their logarithm."""
+CLASS_SHARPNESS = BLOCKS
+"""Of the law of misses on whole classes: a factor of four in volume blunts it to about this."""
 
 
 def label_kind(name: str) -> LabelKind:
@@ -134,8 +137,9 @@ class CacheSizes:
 
     @classmethod
     def of(cls, machine: Machine) -> CacheSizes:
-        """Of a machine, as `cache_levels` chooses them."""
-        return cls(*(float(machine.memory[level].capacity or 0) for level in cache_levels(machine)))
+        """Of a machine, as `cache_levels` chooses them; a smaller last level holds no more than the second."""
+        second, last = (float(machine.memory[level].capacity or 0) for level in cache_levels(machine))
+        return cls(second, max(second, last))
 
 
 def cache_levels(machine: Machine) -> tuple[str, str]:
@@ -269,7 +273,8 @@ def shipped_reuse(label: LabelKind = "streaming") -> ReuseModel:
 def _formula(label: LabelKind, clock: float, source: str, second: str, last: str) -> Formula:
     slower = clock / symbol("machine.clock")
     caches = {level: symbol(f"machine.memory.{name}.capacity") for level, name in (("L2", second), ("L3", last))}
-    caches["reach"] = sp.Min(REACH * caches["L2"], caches["L3"])
+    caches["L3"] = Largest(caches["L2"], caches["L3"])
+    caches["reach"] = Smallest(REACH * caches["L2"], caches["L3"])
     terms = {}
     for term in TERMS[label]:
         pace = 1 if term in MEMORY_TERMS else slower
@@ -283,13 +288,9 @@ def _count(term: str, caches: dict[str, sp.Expr]) -> sp.Expr:
         return symbol(f"operation.{COUNTS.get(term, 'nonzeros')}")
     what, _, level = term.partition("_beyond_")
     if what == "stream":
-        return symbol("operation.nonzeros") * share_beyond(symbol("operation.footprint"), caches[level])
-    shares = [_between(sp.log(int(edge) / caches[level]) / sp.log(4)) for edge in UPPER]
+        return symbol("operation.nonzeros") * missed(symbol("operation.footprint"), caches[level])
+    shares = [missed(sp.Float(middle), caches[level], CLASS_SHARPNESS) for middle in MIDDLES]
     return sp.Add(*(symbol(f"operation.{name}") * share for name, share in zip(FAR, shares, strict=True)))
-
-
-def _between(share: sp.Expr) -> sp.Expr:
-    return sp.Min(1, sp.Max(0, share, evaluate=False), evaluate=False)  # sympy would try for long to order them
 
 
 def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> FloatArray:
@@ -302,7 +303,7 @@ def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> Flo
             return np.full(len(blocks.index), float(blocks.size))
         what, _, level = term.partition("_beyond_")
         if what == "stream":
-            beyond = shares_beyond(blocks.column("footprint").astype(np.float64), caches.levels()[level])
+            beyond = missed(blocks.column("footprint").astype(np.float64), np.asarray(float(caches.levels()[level])))
             return np.asarray(blocks.size * beyond)
         return gathers_beyond(blocks, caches.levels()[level])
 
@@ -312,8 +313,8 @@ def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> Flo
 def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
     """Non-zeros of every block whose line comes from beyond a cache of `capacity` bytes.
 
-    Lines next to the one just used are left out (prefetchers bring them). Inside a class of reuse volume (a factor of
-    four) the share is interpolated in the logarithm.
+    Lines next to the one just used are left out (prefetchers bring them). A class of reuse volume (a factor of four)
+    counts by its middle.
     """
     far = np.stack([blocks.column(name) for name in FAR], axis=1).astype(np.float64)
     return np.asarray(far @ shares_of_classes(capacity))
@@ -321,7 +322,8 @@ def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
 
 def shares_of_classes(capacity: float) -> FloatArray:
     """What of each class of reuse volume comes from beyond a cache of `capacity` bytes, shape (classes,)."""
-    return np.asarray(np.clip(np.log(np.array(UPPER) / capacity) / np.log(4.0), 0.0, 1.0))
+    shares: FloatArray = missed(np.array(MIDDLES), np.full(len(MIDDLES), capacity, dtype=np.float64), CLASS_SHARPNESS)
+    return shares
 
 
 def fit_reuse(

@@ -24,7 +24,7 @@ from slipstick.estimators.base.operation_model import FormulaModel, machine_valu
 from slipstick.estimators.fitting.scores import weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.reuse_model import Document, from_document, is_accelerator, number
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches, share_beyond
+from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
@@ -75,7 +75,7 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
     bandwidth = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(machine.main_memory)))
     cycles = symbol("machine.cores") * symbol("machine.clock")
     held = Largest(1, capacity_of_all(machine, caches[-1]))
-    beyond = share_beyond(ENTRY * columns, held)
+    beyond = missed(ENTRY * columns, held)
     sliced, hybrid = symbol(f"operation.{SLICED}"), symbol(f"operation.{HYBRID}")
     read = {
         "csr": 12 * nonzeros + 12 * rows,
@@ -90,9 +90,8 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
         near = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(caches[-1])))
         kept = stated.memory[caches[-1]].capacity * stated.instances(caches[-1])
         far, close = (stated.bandwidth(name) for name in (stated.main_memory, caches[-1]))
-        stream = _by_level(whole, held, 1 / bandwidth, 1 / Largest(bandwidth, near))
-        was = _by_level(whole, sp.Float(kept), sp.Integer(1), sp.Float(far / max(far, close)))
-        stream *= whole / was
+        stream = whole * cost_by_level(whole, [held], [1 / Largest(bandwidth, near), 1 / bandwidth])
+        stream /= cost_by_level(whole, [sp.Float(kept)], [sp.Float(far / max(far, close)), sp.Integer(1)])
     else:
         stream = whole / bandwidth
     walked = longest / symbol("machine.clock")
@@ -104,12 +103,6 @@ def amounts(machine: Machine, call: float = CALL, stored: str = "csr") -> dict[s
         "wait": walked if stored in ("ell", "sellp") else waits,
         "gather": nonzeros * sp.Min(variation, 1) * (SECTOR - ENTRY) * beyond / bandwidth,
     }
-
-
-def _by_level(moved: sp.Expr, held: sp.Expr, far: sp.Expr, near: sp.Expr) -> sp.Expr:
-    """Seconds of a cyclic stream of bytes, what a cache holds of it at the cost `near`, the rest at `far` a byte."""
-    beyond = share_beyond(moved, held)
-    return moved * (beyond * far + (1 - beyond) * near)
 
 
 def amount_table(

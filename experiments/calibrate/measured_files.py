@@ -170,20 +170,18 @@ def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
 def _by_length(
     rows: Sequence[tuple[FrozenDict[float], float]], lengths: Sequence[str]
 ) -> tuple[tuple[FrozenDict[float], float], ...]:
-    """The steps of a run in groups of like lengths: the median time of each at its median length.
+    """The steps of a run in groups of like lengths: the median time of each at the medians of its numbers.
 
     `lengths`: columns that say how long the input of a step is.
     """
-    first, (shared, _) = lengths[0], rows[0]
+    first = lengths[0]
     rows = [(row, seconds) for row, seconds in rows if first in row]
-    shared = FrozenDict(
-        {name: value for name, value in shared.items() if all(row.get(name) == value for row, _ in rows)}
-    )
+    names = [name for name in rows[0][0] if all(name in row for row, _ in rows)]
     groups = np.array_split(sorted(range(len(rows)), key=lambda at: rows[at][0][first]), min(GROUPS, len(rows)))
-    word = "seq_len" if LENGTH_COLUMNS[first] == "length" else first
+    words = {first: "seq_len" if LENGTH_COLUMNS[first] == "length" else first}
     return tuple(
         (
-            FrozenDict({**shared, word: median_low(rows[at][0][first] for at in group)}),
+            FrozenDict({words.get(name, name): median_low(rows[at][0][name] for at in group) for name in names}),
             float(np.median([rows[at][1] for at in group])),
         )
         for group in groups

@@ -105,7 +105,8 @@ def spread_at(query: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray]
     `sizes`: by dotted name, shape (points,). None where its law takes one size at a time.
     Raises InputError where a value is no size.
     """
-    if query.row.law not in IN_COLUMNS or cap_was_set(query.machine, "held"):
+    compiled, capped = query.machine.runtime.mode == "compiled", cap_was_set(query.machine, "held")
+    if query.row.law not in IN_COLUMNS or compiled or capped:
         return None
     for name, values in sizes.items():
         for value in np.unique(values).tolist():

@@ -60,6 +60,7 @@ class Original:
     estimator: str | ShippedEstimator | Estimator | None = None
     calibration: Fitted | None = None
     quantity: str | None = None
+    attention: tuple[Condition, ...] = ()
 
     @property
     def given(self) -> dict[str, Value]:
@@ -73,10 +74,11 @@ class Original:
         """
         settings = {name: value for name, value in given.items() if name != "dtype"}
         dtype = str(given["dtype"]) if "dtype" in given else None
-        return question(
+        query = question(
             self.workload, self.machine, self.estimator, settings, dtype, calibration=self.calibration,
             quantity=self.quantity,
         )  # fmt: skip
+        return query.with_attention(self.attention) if self.attention else query
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ class Question:
         if self.original is None or not self.by_default:
             return self
         return self.original.put({**self.original.given, **sizes})
+
+    def with_attention(self, conditions: tuple[Condition, ...]) -> Question:
+        """The same with what was said of attention, which is in the workload already."""
+        original = self.original and replace(self.original, attention=conditions)
+        return replace(self, conditions=(*self.conditions, *conditions), original=original)
 
     def answer(self) -> Estimate:
         """The estimate; the same question is answered once."""
@@ -248,8 +255,7 @@ def _with_attention(graph: Workload, attention: str, machine: str | Machine, **m
     """The question with attention computed so, which is one of its conditions."""
     made = in_one_kernel(graph, attention)
     known = Condition("attention", attention, "given", "as its graph has it" if made is graph else "")
-    query = question(made, machine, **more)
-    return replace(query, conditions=(*query.conditions, known))
+    return question(made, machine, **more).with_attention((known,))
 
 
 def _about(query: Question, quantity: str | None) -> Question:

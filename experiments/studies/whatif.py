@@ -134,7 +134,7 @@ class WhatIf(Answer):
 def whatif(
     workload: str | Workload,
     machine: str | Machine,
-    vary: Mapping[str, Values] | Sequence[str],
+    vary: Mapping[str, Values] | Sequence[str] = (),
     *,
     estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
@@ -178,7 +178,7 @@ def whatif(
     Raises
     ------
     InputError
-        Where a name or a value cannot be used.
+        Where nothing varies, or a name or a value cannot be used.
 
     Examples
     --------

@@ -143,7 +143,8 @@ MIG_PAIRS = ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
 def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     """An instance of so many of seven slices of the cores, and the eighths of the memory that hold its bytes.
 
-    Idle power and price are shared out by slices: no meter tells them apart. The cap is the whole card's.
+    Idle power and price are shared out by slices: no meter tells them apart. The cap is the whole card's. Slices are
+    joined by no link of the card's (the guide: no peer-to-peer between instances, over NVLink or PCIe).
     Raises InputError where the GPU has no such slices, or less memory.
     """
     main = whole.memory[whole.main_memory].capacity
@@ -167,7 +168,10 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
         if memory.per == "machine":
             rates = {"capacity": memory.capacity, "bandwidth": memory.bandwidth}
             changed |= {f"memory.{level}.{field}": value * share for field, value in rates.items() if value}
-    return whole.using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
+    made = whole.using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
+    kept = {path: text for path, text in made.sources.items() if path.partition(".")[0] != "links"}
+    shared = {name: f"{whole.source_of(name)} ({cores} of {few} slices)" for name in parts if name in changed}
+    return made.unchecked(links=type(made.links)(), sources=type(made.sources)({**kept, **shared}))
 
 
 EXAMPLES = ("h100-sxm", "epyc-9654", "tpu-v5e", "gaudi3")

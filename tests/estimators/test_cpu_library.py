@@ -18,13 +18,13 @@ from slipstick.estimators.cpu.cpu_library_law import (
     CpuLibraryLaw,
     cpu_kernel,
     cpu_library,
-    library_columns,
     library_fit,
 )
 from slipstick.estimators.cpu.cpu_step import cpu_step
 from slipstick.estimators.fitting.fitted_file import digest, load_fitted
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.question import question
+from slipstick.experiments.scoreboards.programs.cpu_library_fit import library_columns
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation

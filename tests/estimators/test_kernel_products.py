@@ -89,12 +89,12 @@ def host(several: ThreadCosts | None = None) -> HostKernels:
 
 def test_threads_share_out_even_work_and_wait_for_the_fullest_chunk() -> None:
     own = host(ThreadCosts(0.0, 0.0, 0.1, 2))
-    even = stencil((100, 100), 5)  # within the second cache: 1 us and 1 ns a non-zero
+    even = stencil((40, 40), 5)  # far within the second cache: 1 us and 1 ns a non-zero
     one = own.seconds(even, "numba")[0]
     two = own.seconds(even, "numba", threads=2)[0]
     assert one == pytest.approx(1e-6 + 1e-9 * even.nonzeros)
     assert two == pytest.approx(1e-6 + 1e-9 * even.nonzeros / 2, rel=1e-3)
-    skew = rmat(12, 40_000, 1)
+    skew = rmat(9, 4_000, 1)
     alone, both = own.seconds(skew, "numba")[0] - 1e-6, own.seconds(skew, "numba", threads=2)[0] - 1e-6
     assert both / (alone / 2) == pytest.approx(imbalance(skew, 2, "rows"), rel=1e-6)
 
@@ -189,7 +189,7 @@ def test_the_kernels_that_ship_all_answer_and_say_who_they_are() -> None:
 
 def test_the_clock_moves_what_is_inside_the_core_and_the_power() -> None:
     """In the caches a product takes twice as long at half the clock, and a b f less power: Table 1's law."""
-    own, small = host(), stencil((60, 60), 5)
+    own, small = host(), stencil((30, 30), 5)
     full, half = (estimate_product(small, "numba", clock=clock, host=own) for clock in (2e9, 1e9))
     assert half.time == pytest.approx(2 * full.time)
     assert full.metrics["package_energy_J"] == pytest.approx(modelled_energy(full.time, 2e9)[0])

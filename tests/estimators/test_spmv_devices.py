@@ -66,7 +66,7 @@ def test_amounts_by_hand() -> None:
     assert stream == pytest.approx((12 * 2000 + 12 * 101 + 8 * 2000) / 900e9)
     assert row == pytest.approx(101 * np.log2(1 + 2000 / 101) / (80 * 1.53e9))
     assert wait == pytest.approx(101 * 1000 * 101 / 2000 / (80 * 1.53e9))  # 50 times the mean, below the bound of 100
-    assert gather == 0
+    assert gather < 1e-20, "16 kB of the vector on 6 MiB"
     one["columns"] = [10e6]
     assert amount_table(one, v100)[0, 4] == pytest.approx(2000 * 24 / 900e9)
 

@@ -13,12 +13,11 @@ from slipstick.estimators.cpu.stencil import (
     core_elements,
     data_cycles,
     ecm_cycles,
-    nearest_benchmark,
     path_traffic,
-    roofline,
 )
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu import kerncraft_board as scoreboard
+from slipstick.experiments.scoreboards.cpu.kerncraft_board import by_benchmark, nearest_benchmark, roofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.importers.kerncraft import load_kerncraft
 from slipstick.workloads.kernels.loop_kernels import LoopKernel, box, kernel_named, kernels, star
@@ -40,7 +39,7 @@ def test_haswell_cluster_on_die_triad_from_memory() -> None:
     point = roofline(kernel_named("triad"), (10**8,), HASWELL, measured)
     assert round(point.flop_rate / 1e6, 2) == pytest.approx(740.62, abs=0.011)
     assert (point.level, point.benchmark) == ("MEM", "triad")
-    cycles = data_cycles(kernel_named("triad"), (10**8,), HASWELL, saturated)
+    cycles = data_cycles(kernel_named("triad"), (10**8,), HASWELL, by_benchmark(saturated))
     assert {k: round(v, 2) for k, v in cycles.items()} == {"L2": 5, "L3": 10, "MEM": 26.23}
 
 
@@ -49,7 +48,7 @@ def test_haswell_cluster_on_die_five_point_stencil() -> None:
     five = kernel_named("2d-5pt")
     assert round(roofline(five, (10_000, 10_000), HASWELL, measured).flop_rate / 1e9, 2) == 2.58
     for size, printed in ((10_000, (5, 10, 16.50)), (4_000, (5, 6, 16.50)), (500, (3, 6, 0))):
-        cycles = data_cycles(five, (size, size), HASWELL, saturated)
+        cycles = data_cycles(five, (size, size), HASWELL, by_benchmark(saturated))
         assert tuple(round(v, 2) for v in cycles.values()) == printed
 
 
@@ -63,7 +62,7 @@ def test_haswell_cluster_on_die_five_point_stencil() -> None:
 )
 def test_haswell_cluster_on_die_larger_stencils(name: str, cycles: tuple[float, ...], gflops: float | None) -> None:
     kernel = kernel_named(name)
-    found = data_cycles(kernel, (200, 200, 200), HASWELL, saturated)
+    found = data_cycles(kernel, (200, 200, 200), HASWELL, by_benchmark(saturated))
     assert tuple(round(v, 2) for v in found.values()) == cycles
     if gflops is not None:
         assert round(roofline(kernel, (200, 200, 200), HASWELL, measured).flop_rate / 1e9, 2) == gflops

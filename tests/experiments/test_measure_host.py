@@ -1,6 +1,7 @@
 """Measuring a host: sizes, plausibility, the machine that comes out, and the commands."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,40 @@ SMALL = Topology("a host", 2, 1, 1, 1, (Cache("L1", 32768, 2), Cache("L2", 52428
 
 
 def test_arrays_live_in_their_level() -> None:
+    """Half of a cache, and at most four times the nearer one."""
     sizes = level_sizes(SMALL)
-    assert sizes == {"L1": 16384, "L2": 262144, "DRAM": 2097152}
+    assert sizes == {"L1": 16384, "L2": 131072, "DRAM": 2097152}
+
+
+def test_a_part_of_a_shared_cache_is_seen_and_its_path_is_what_the_nearer_one_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A virtual machine that reaches 40 of 260 MiB: beyond them a load comes from main memory."""
+    near, far, reached = 30e9, 15e9, 40e6
+
+    def measured(tasks: dict[str, object], protocol: Protocol) -> dict[str, Timing]:
+        made = {}
+        for size in tasks:
+            lost = float(size) ** 6 / (float(size) ** 6 + reached**6)
+            value = host.PASSES_OF_A_CACHE * float(size) * ((1 - lost) / near + lost / far)
+            made[size] = Timing(value, value, value, 0.01, (value,), 1, 1.0, None, 0.0, 0.0, protocol)
+        return made
+
+    monkeypatch.setattr(host, "measure", measured)
+    monkeypatch.setattr(host, "compiled", lambda: {"load": lambda *_: 0.0})
+    caches = (Cache("L1", 49152, 1), Cache("L2", 2 * 2**20, 1), Cache("L3", 260 * 2**20, 2))
+    large = Topology("a host", 2, 1, 1, 1, caches, clock=2e9, memory=8e9)
+    speeds = {"L1": 200e9, "L2": 100e9, "L3": near, "DRAM": far}
+    rates = [HostRate("bandwidth", level, "load", 1, rate, "byte/s", 0.01) for level, rate in speeds.items()]
+    (found,) = host._reached(large, level_sizes(large), rates, Protocol())
+    assert found.value == pytest.approx(reached, rel=0.15)
+    made = HostMeasurement(large, (*rates, found), Protocol(), "2026-11-30", None).machine()
+    assert made.memory["L3"].capacity == found.value
+    assert made.memory["L3"].bytes_per_cycle == pytest.approx(1 / (1 / near - 1 / 100e9) / 2e9)
+    assert (
+        host._reached(large, level_sizes(large), [*rates[:2], rates[3], replace(rates[3], level="L3")], Protocol())
+        == []
+    )
 
 
 def test_the_chase_visits_every_place_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.hwmodels.catalog import machine
 
@@ -23,6 +24,8 @@ def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> N
     for level in (whole.main_memory, "L2"):
         assert part.memory[level].capacity == pytest.approx(whole.memory[level].capacity * eighths / 8)
     assert part.bandwidth(part.main_memory) == pytest.approx(whole.bandwidth(whole.main_memory) * eighths / 8)
+    assert not part.links, "the guide: no peer-to-peer between instances"
+    assert part.source_of("price").startswith(whole.source_of("price"))
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,14 @@ def test_a_die_of_an_mi300x_is_a_partition_of_it() -> None:
     assert part.cores == 38
     assert part.memory["HBM3"].capacity == 24e9
     assert part.memory["L2"].capacity == 4 * 2**20
+
+
+def test_eight_dies_share_the_power_and_the_price_of_a_card() -> None:
+    """750 W and 2.59 $/h of the catalogue; the same power and cost by a what-if, where the dies are an array's."""
+    whole = machine("mi300x")
+    part = whole.using({"dies.count": 1})
+    assert (part.power.cap, part.stated.power.cap) == (750 / 8, 750 / 8)
+    assert part.price == pytest.approx(whole.price / 8 if whole.price else None)
+    varied, alone = ss.whatif("gpt2", "mi300x", ["machine.dies.count=1,8"]).rows()[0], ss.estimate("gpt2", part)
+    assert varied["energy_J"] == pytest.approx(alone.energy, rel=1e-6)
+    assert varied["cost_usd"] == pytest.approx(part.price * alone.time / 3600 if part.price else None)

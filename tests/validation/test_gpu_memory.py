@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.gpu.kernels.memory_hierarchy import GpuMemory, reached_in_words
+from slipstick.estimators.gpu.kernels.memory_hierarchy import reached_in_words
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.gpu import gpu_memory_board as cache_scores
 from slipstick.hwmodels.catalog import machine
@@ -17,7 +17,7 @@ from slipstick.hwmodels.catalog import machine
 @settings(max_examples=40, deadline=None)
 @given(st.floats(1e2, 1e12), st.floats(1.01, 1e3), st.sampled_from(["vega-fe", "a100-sxm-80gb", "mi100"]))
 def test_more_data_is_never_faster_and_less_cache_neither(size: float, factor: float, name: str) -> None:
-    on, model = machine(name), GpuMemory()
+    on, model = machine(name), cache_scores.MemoryCurves()
     base = model.rate(on, [size, size * factor])
     assert base[1] <= base[0] * (1 + 1e-12)
     for level in ("L1", "L2"):
@@ -26,7 +26,7 @@ def test_more_data_is_never_faster_and_less_cache_neither(size: float, factor: f
 
 
 def test_ends_are_levels_and_latency() -> None:
-    on, model = machine("vega-fe"), GpuMemory()
+    on, model = machine("vega-fe"), cache_scores.MemoryCurves()
     ends = [model.reached(on, "L1"), model.reached(on, "HBM2")]
     assert model.rate(on, [100, 1e10]).tolist() == pytest.approx(ends)
     few, many = model.in_flight(on, [640.0, 1e9])

@@ -170,8 +170,9 @@ KINDS: Mapping[str, Kind] = {
             "gather",
             COPIES,
             ("rows", "width"),
-            "rows picked (gather) or added (scatter) by index: embeddings",
+            "rows picked (gather) or added (scatter) by index: embeddings; of `table` rows, where that is known",
             gather_work,
+            optional=("table",),
         ),
         Kind("move", COPIES, ("reads", "writes"), "copies, concatenation, padding, filling", move_work),
         Kind(

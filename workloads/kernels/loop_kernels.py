@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
+from math import prod
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.workloads.graph.cost import Cost
+from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_kind import WORK
 
@@ -25,6 +26,7 @@ class LoopKernel:
     `reads`, `writes`: array -> offsets from the loop indices, the fastest dimension last.
     `flop`: of one iteration.
     `element_bytes`: of every array's elements.
+    `allocates`: share of the lines written but not read that are loaded first; none where stores stream past caches.
     """
 
     name: str
@@ -32,6 +34,7 @@ class LoopKernel:
     writes: Mapping[str, Offsets]
     flop: float
     element_bytes: int = 8
+    allocates: float = 1.0
 
     def __post_init__(self) -> None:
         lengths = {
@@ -50,6 +53,31 @@ class LoopKernel:
     def arrays(self) -> tuple[str, ...]:
         """Names of all arrays."""
         return tuple(dict.fromkeys([*self.reads, *self.writes]))
+
+
+def reuse_distances(kernel: LoopKernel, shape: Sequence[Amount]) -> list[Amount | None]:
+    """Elements between one access to an array and the next nearest; None for the first access of each array.
+
+    `shape`: the fastest dimension last, numbers or symbols.
+    """
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    distances: list[Amount | None] = []
+    for array in kernel.arrays:
+        offsets = sorted({*kernel.reads.get(array, ()), *kernel.writes.get(array, ())})
+        distances.append(None)
+        distances.extend(
+            sum((b - a) * stride for a, b, stride in zip(one, following, strides, strict=True))
+            for one, following in pairwise(offsets)
+        )
+    return distances
+
+
+def volumes_between(kernel: LoopKernel, shape: Sequence[sp.Expr]) -> list[sp.Expr]:
+    """Elements of all arrays that are touched between two accesses to the same one, by reuse along another dimension
+    than the fastest: what a cache must hold so that rows and planes are read once (the layer condition)."""
+    distances = reuse_distances(kernel, shape)
+    far = [distance for distance in distances if is_symbolic(distance)]
+    return [sp.Add(*(one if d is None else sp.Min(d, one) for d in distances)) for one in far]
 
 
 def star(dimensions: int, radius: int) -> Offsets:

@@ -44,7 +44,7 @@ class SequenceLayers(GradientTape):
         """Rows of a table picked by index."""
         if shared_with is None:
             self._parameter(name, vocabulary * width)
-        dims: dict[str, Amount] = {"rows": indices.elements, "width": width}
+        dims: dict[str, Amount] = {"rows": indices.elements, "width": width, "table": vocabulary}
         made = self._add(name, "gather", dims, [indices.made_by], {"function": "gather"})
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:

@@ -20,6 +20,7 @@ from slipstick.estimators.gpu.kernels.matrix_tiles import (
     product,
     traffic_time,
 )
+from slipstick.estimators.symbolic.cache_residency import PANELS, missed
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, MinOverConfigs, Parameter
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.workloads.graph.cost import result_bytes
@@ -310,10 +311,13 @@ def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Ex
     return None
 
 
-def stream(has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
-    """Whatever reads its operands and writes its results once: elementwise, moves, reductions, optimizers."""
+def stream(has: Resources, prefix: str, flop_time: sp.Expr, again: sp.Expr) -> Formula:
+    """Whatever reads its operands and writes its results: elementwise, moves, reductions, optimizers.
+
+    `again`: bytes of main memory beyond reading and writing everything once.
+    """
     moved = symbol("operation.bytes_moved")
-    return Formula(overlapped(flop_time, traffic_time(moved, moved, has), habits(prefix).overlap), "s", SOURCE)
+    return Formula(overlapped(flop_time, traffic_time(moved + again, moved, has), habits(prefix).overlap), "s", SOURCE)
 
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: sp.Expr) -> Formula:
@@ -321,7 +325,7 @@ def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: 
     parameters = habits(prefix)
     moved = symbol("operation.bytes_moved")
     flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
-    again = parameters.small_tile * flying**2 / (flying**2 + has.cache_capacity**2)
+    again = parameters.small_tile * missed(flying, has.cache_capacity, PANELS)
     traffic = traffic_time(moved, moved, has) * (1 + again)
     work = sp.ceiling(rows / has.cores) * (parameters.tile_cycles / 100 + parameters.step_cycles * columns) / has.clock
     return Formula(overlapped(work, traffic, parameters.overlap), "s", SOURCE)

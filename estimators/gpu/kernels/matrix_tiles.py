@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.symbolic.cache_residency import is_there, resident_share, weights_beyond
+from slipstick.estimators.symbolic.cache_residency import BLOCKS, PANELS, RESIDENT, is_there, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 
 TILES = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (64, 16), (16, 64))
@@ -136,10 +136,10 @@ def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, ha
     shared = is_there(has.cache_capacity)
     side = sp.sqrt(Smallest(blocks, has.cores) * rows * columns)
     panel = k * (size[0] * Smallest(side, m) + size[1] * Smallest(side, n))
-    missed = panel**2 / (panel**2 + has.cache_capacity**2)
+    lost = missed(panel, has.cache_capacity, PANELS)
     wide, high = (one + shared * (Largest(side, one) - one) for one in (columns, rows))
-    again_a = 1 + (Largest(n / wide, 1) - 1) * missed
-    again_b = 1 + (Largest(m / high, 1) - 1) * missed
+    again_a = 1 + (Largest(n / wide, 1) - 1) * lost
+    again_b = 1 + (Largest(m / high, 1) - 1) * lost
     return inputs_a * again_a + inputs_b * again_b + outputs
 
 
@@ -174,9 +174,9 @@ def traffic_time(moved: sp.Expr, touched: sp.Expr, has: Resources, weights: sp.E
     """
     if has.rotation is None:
         return moved / has.memory_rate
-    spared = resident_share(touched * has.rotation, has.cache_capacity)
+    spared = sp.Rational(RESIDENT) * (1 - missed(touched * has.rotation, has.cache_capacity, BLOCKS))
     if weights is not None:
-        kept = Smallest(spared, 1 - weights_beyond(has.weights_between, has.cache_capacity))
+        kept = Smallest(spared, 1 - missed(has.weights_between, has.cache_capacity))
         spared -= (spared - kept) * weights / touched
     return moved * (1 - spared) / has.memory_rate + touched * spared / has.cache_rate
 

@@ -16,7 +16,7 @@ from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm,
 from slipstick.estimators.power.energy import MATRIX_ENERGY
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.roofline.roofline import on_vector_units, product_of_fields, serving_rate
-from slipstick.estimators.symbolic.cache_residency import capacity_of_all, rated_caches
+from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
@@ -25,6 +25,7 @@ from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.graph.workload_kind import role_of
+from slipstick.workloads.kernels.loop_kernels import AXES, kernel_named, volumes_between
 
 INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
@@ -178,7 +179,23 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
             return kernel_classes.rowwise(has, prefix, groups, symbol("operation.elements") / groups, size)
     if not op.cost.moves:
         return Formula(flop_time, "s", kernel_classes.SOURCE)
-    return kernel_classes.stream(has, prefix, flop_time)
+    return kernel_classes.stream(has, prefix, flop_time, _again(op, has))
+
+
+def _again(op: Op, has: Resources) -> sp.Expr:
+    """Bytes beyond one reading of the operands (below none: of rows that are picked more than once and stay cached)."""
+    size = sp.Rational(SIZE_BYTES[op.dtype])
+    if op.kind == "gather" and "table" in op.dims:
+        rows, table, width = (symbol(f"operation.{name}") for name in ("rows", "table", "width"))
+        repeated = Largest(0, rows - table) * width * size
+        return -repeated * (1 - missed(table * width * size, has.cache_capacity, BLOCKS))
+    loop = _loop(op)
+    if not loop:
+        return sp.Integer(0)
+    kernel = kernel_named(loop)
+    shape = [symbol(f"operation.{axis}") for axis in reversed(AXES[: kernel.dimensions])]
+    lost = (missed(size * volume, has.cache_capacity, BLOCKS) for volume in volumes_between(kernel, shape))
+    return symbol("operation.elements") * size * sum(lost, sp.Integer(0))
 
 
 def _maker(machine: Machine) -> str:
@@ -208,6 +225,11 @@ def _beside(op: Op) -> sp.Expr:
     return Largest(0, symbol("operation.bytes_moved") - alone)
 
 
+def _loop(op: Op) -> str:
+    """The name of the loop over arrays that an operation is; empty where it is none."""
+    return str(op.attributes.get("loop", ""))
+
+
 def _stored(op: Op) -> str:
     """The data type that a product's weights are stored in, where it is narrower than the one it multiplies in."""
     return str(op.attributes.get("weights", "")) if op.kind == "gemm" else ""
@@ -229,6 +251,10 @@ def _variant(op: Op) -> tuple[object, ...]:
             bool(op.attributes.get("writes_cache")),
             role_of(op) == LATENT and attends_to_cache(op),
         )
+    if op.kind == "gather":
+        return ("table" in op.dims,)
+    if loop := _loop(op):
+        return (loop,)
     prepared = tuple(bool(op.attributes.get(name)) for name in PREPARED)
     if op.kind == "gemm" and (_stored(op) or any(prepared)):
         return _stored(op), *prepared

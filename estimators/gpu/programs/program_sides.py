@@ -25,13 +25,7 @@ from slipstick.estimators.power.energy import MATRIX_ENERGY
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.roofline.physical_bound import weight_bytes
 from slipstick.estimators.roofline.roofline import serving_rate
-from slipstick.estimators.symbolic.cache_residency import (
-    RESIDENT,
-    capacity_of_all,
-    rated_caches,
-    weights_beyond,
-    weights_beyond_at,
-)
+from slipstick.estimators.symbolic.cache_residency import BLOCKS, RESIDENT, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import HALF, Machine
@@ -90,10 +84,6 @@ class SideTerms(Protocol):
         """Bytes that all instances of a level hold together."""
         ...
 
-    def weights_beyond(self, level: str) -> Any:
-        """Share of a program's weights that a level does not hold (`residency.weights_beyond`)."""
-        ...
-
     def most(self, one: Any, other: Any) -> Any:
         """The larger of two."""
         ...
@@ -119,10 +109,6 @@ class NumberTerms:
         """See `SideTerms.held`."""
         return float(self.machine.memory[level].capacity * self.machine.instances(level))
 
-    def weights_beyond(self, level: str) -> float:
-        """See `SideTerms.weights_beyond`."""
-        return float(weights_beyond_at(self.machine.runtime.weights_between, self.held(level)))
-
     def most(self, one: float, other: float) -> float:
         """See `SideTerms.most`."""
         return max(one, other)
@@ -145,10 +131,6 @@ class SymbolTerms:
     def held(self, level: str) -> sp.Expr:
         """See `SideTerms.held`."""
         return capacity_of_all(self.machine, level)
-
-    def weights_beyond(self, level: str) -> sp.Expr:
-        """See `SideTerms.weights_beyond`."""
-        return weights_beyond(symbol("machine.runtime.weights_between"), self.held(level))
 
     def most(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
         """See `SideTerms.most`."""
@@ -219,10 +201,10 @@ def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms, weights:
     caches = rated_caches(machine)
     if not caches or not machine.memory[caches[-1]].capacity:
         return moved / main
-    held = KEPT_BYTES * terms.held(caches[-1])
-    resident = float(RESIDENT) * held**3 / (held**3 + moved**3)
+    held = terms.held(caches[-1])
+    resident = float(RESIDENT) * (1 - missed(moved, KEPT_BYTES * held, BLOCKS))
     if weights is not None:
-        kept = terms.least(resident, 1 - terms.weights_beyond(caches[-1]))
+        kept = terms.least(resident, 1 - missed(terms.value("machine.runtime.weights_between"), held))
         resident = resident - (resident - kept) * weights / moved
     fast = terms.most(main, _product(terms, machine.bandwidth_factors(caches[-1])))
     return moved * ((1 - resident) / main + resident / fast)
@@ -234,8 +216,7 @@ def _missed(machine: Machine, cores: Any, terms: SideTerms) -> Any:
     if not caches or not machine.memory[caches[-1]].capacity:
         return 1
     under_way = terms.least(1, cores / terms.value("operation.busy")) * terms.value("operation.read")
-    held = terms.held(caches[-1])
-    return under_way**3 / (held**3 + under_way**3)
+    return missed(under_way, terms.held(caches[-1]), BLOCKS)
 
 
 def amount(op: Op, name: str) -> Amount:

@@ -175,18 +175,27 @@ class HostMeasurement:
         return max(values, default=None)
 
     def machine(self, name: str = "host") -> Machine:
-        """The host as a machine, its bandwidths, latencies and vector peak measured."""
+        """The host as a machine, its bandwidths, latencies and vector peak measured.
+
+        A stream from the third cache passes the path to the second as well: what is left of its time is its own path's.
+        """
         base = self.topology.machine(name)
         changes: dict[str, object] = {}
         loaded = any(UNDER_LOAD in flag for rate in self.results for flag in rate.flags)
         how = f"measured on {self.when} ({self.protocol}{f'; {UNDER_LOAD}: may be higher' if loaded else ''})"
-        for level in base.memory:
+        passed: float | None = None
+        for place, level in enumerate(base.memory):
             latency = self.best("latency", level)
             if latency is not None:
                 changes[f"memory.{level}.latency"] = latency
+            reached = self.best("capacity reached", level)
+            if reached is not None:
+                changes[f"memory.{level}.capacity"] = min(reached, base.memory[level].capacity)
             one = self.best("bandwidth", level, cores=1)
             if one is not None and level != base.main_memory:
-                changes[f"memory.{level}.bytes_per_cycle"] = one / base.clock
+                path = one if passed is None or one >= passed or place < 2 else 1 / (1 / one - 1 / passed)
+                changes[f"memory.{level}.bytes_per_cycle"] = path / base.clock
+                passed = one
         curve = sorted({r.cores for r in self.results if r.quantity == "bandwidth" and r.level == base.main_memory})
         if curve:
             points = [(cores, self.best("bandwidth", base.main_memory, cores)) for cores in curve]
@@ -219,6 +228,7 @@ def measure_host(
     results: list[HostRate] = []
     say("one core: bandwidth of every level")
     results += _bandwidths(sizes, protocol)
+    results += _reached(topology, sizes, results, protocol) if topology.caches else []
     say("one core: latencies, summation, gather")
     results += _latencies(sizes, protocol)
     for cores in range(2, topology.cores + 1):
@@ -234,13 +244,22 @@ def measure_host(
 UNDER_LOAD = "under load"
 PASSES = 3
 """Over the bandwidths, where one was disturbed: neighbours only slow a loop down, so that the fastest counts."""
+PASSES_OF_A_CACHE = 16
+"""Over a cache's arrays in a sample: the first finds what the samples between have left there."""
+FASTER = 1.3
+"""How many times as fast as main memory a last cache is at least, for its end to be seen."""
 STEADY, QUIET = 0.15, 1.5
 """Spread of samples, and programs that run at once (this one included), from which a pass counts as disturbed."""
 
 
 def level_sizes(topology: Topology) -> dict[str, int]:
-    """Bytes of a benchmark's arrays that live in each level: half of a cache, four times the last one for memory."""
-    sizes = {cache.name: int(cache.capacity / 2) for cache in topology.caches}
+    """Bytes of a benchmark's arrays that live in each level: half of a cache, four times the last one for memory.
+
+    At most four times the nearer cache: of a last cache that many cores share, others may hold most.
+    """
+    sizes: dict[str, int] = {}
+    for level, nearer in zip(topology.caches, (topology.caches[:1] + topology.caches), strict=False):
+        sizes[level.name] = int(min(level.capacity / 2, 4 * nearer.capacity))
     last = max((cache.capacity for cache in topology.caches), default=8e6)
     sizes[MEMORY] = int(min(4 * last, MAX_ARRAY_BYTES))
     return sizes
@@ -254,7 +273,7 @@ def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[HostRate]:
         for name, stream in STREAMS.items():
             count = max(64, size // (8 * stream.arrays))
             arrays = [np.full(count, 1.0 + i) for i in range(stream.arrays)]
-            repeats = max(1, int(4e6 / size))
+            repeats = max(1 if level == MEMORY else PASSES_OF_A_CACHE, int(4e6 / size))
             tasks[level, name] = partial(loops[name], *arrays, repeats)
             bytes_moved[level, name] = count * repeats * stream.traffic
     named = {f"{level} {name}": task for (level, name), task in tasks.items()}
@@ -267,6 +286,30 @@ def _bandwidths(sizes: Mapping[str, int], protocol: Protocol) -> list[HostRate]:
         best = _result("bandwidth", level, name, 1, bytes_moved[level, name], "byte/s", timings[0])
         rates.append(replace(best, flags=(*best.flags, *_shared(timings))))
     return rates
+
+
+def _reached(
+    topology: Topology, sizes: Mapping[str, int], rates: Sequence[HostRate], protocol: Protocol
+) -> list[HostRate]:
+    """How much of the last cache this machine reaches: where half of a cyclic load comes from main memory.
+
+    A virtual machine has a part of a cache that its host shares out. Empty where the whole is reached, or the cache is
+    hardly faster than the memory.
+    """
+    last = topology.caches[-1]
+    bytes_of = [int(sizes[last.name] * 2**step) for step in range(1, 12) if sizes[last.name] * 2**step < last.capacity]
+    near, far = (next(r.value for r in rates if (r.level, r.benchmark) == (one, "load")) for one in (last.name, MEMORY))
+    if not bytes_of or near < FASTER * far:
+        return []
+    tasks = {str(size): partial(compiled()["load"], np.ones(size // 8), PASSES_OF_A_CACHE) for size in bytes_of}
+    timings = measure(tasks, protocol)
+    seconds = {size: timings[str(size)].value / PASSES_OF_A_CACHE / size for size in bytes_of}
+    lost = np.array([(seconds[size] - 1 / near) / (1 / far - 1 / near) for size in bytes_of])
+    if not (lost > 0.5).any():
+        return []
+    at = int(np.argmax(lost > 0.5))
+    capacity = float(np.exp(np.interp(0.5, lost[: at + 1], np.log(bytes_of[: at + 1]))))
+    return [HostRate("capacity reached", last.name, "load", 1, capacity, "byte", 0.0)]
 
 
 def _disturbed(timing: Timing) -> bool:

@@ -31,7 +31,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import kernel_named, loop_workload
 
-ELEMENTS = 10_000_000
+ELEMENTS = 10**9
 """A vector that no cache holds."""
 SHARES = {"limit": 1.0, "sharpness": 20.0}
 """Of the law of saturation, and the most that each may be here."""
@@ -141,7 +141,7 @@ def chosen(known: Sequence[LawRows]) -> SaturatingLoops:
         raise InputError("every public curve is among the rows given: nothing is left to learn from")
     values = fit(LAW, reduce(add, known)).values(LAW, {"machine": [UNGROUPED]})
     limit, core, sharpness = (float(values[name][0]) for name in ("limit", "core", "sharpness"))
-    return SaturatingLoops(0.0, limit, core, sharpness)
+    return SaturatingLoops(efficiency=limit, one_core=core, sharpness=sharpness)
 
 
 def loop_rows(

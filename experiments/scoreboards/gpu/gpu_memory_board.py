@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.gpu.kernels.memory_hierarchy import GpuMemory
+from slipstick.estimators.symbolic.cache_residency import missed, rated_caches
+from slipstick.estimators.symbolic.formula import Parameter
+from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.gpu.kernels_by_size import DATASET as BY_SIZE
 from slipstick.experiments.scoreboards.gpu.kernels_by_size import kernels_by_size
 from slipstick.experiments.scoring.score import Board, Data
@@ -36,6 +40,46 @@ READ = 8
 GOAL = 15.0
 DATASET = "gpu-benches"
 INSIDE = "bandwidth inside the last cache over beyond it"
+
+
+@dataclass(frozen=True)
+class MemoryCurves(GpuMemory):
+    """Beside the plateaus their knees, and the bytes in flight that fill the bandwidth.
+
+    A working set is read at the rate of the nearest level that holds it. Below saturation a level gives what is in
+    flight over its latency (Little's law); caches hold somewhat more than their capacity's worth before half of the
+    gain is lost, since lines are reused before all of them are thrown out.
+    """
+
+    near_knee: Annotated[float, Parameter("1", "knee of the nearest cache over its capacity", 0.1, 10.0)] = 1.4
+    cache_knee: Annotated[float, Parameter("1", "knee of the last cache over its capacity", 0.1, 10.0)] = 1.0
+    latency: Annotated[float, Parameter("s", "of a read from main memory that waits for nobody", 1e-9, 1e-5)] = 3.1e-7
+    sharpness: Annotated[float, Parameter("1", "how suddenly reads in flight saturate a level", 1.0, 50.0)] = 3.0
+
+    def knee(self, machine: Machine, level: str) -> float:
+        """Bytes of the working set (of one core, for a core's own cache) at which half of the level's gain is lost."""
+        memory = machine.memory[level]
+        return memory.capacity * (self.near_knee if memory.per == "core" else self.cache_knee)
+
+    def rate(self, machine: Machine, size: npt.ArrayLike) -> FloatArray:
+        """Bytes a second of all cores that read the same `size` bytes again and again.
+
+        Levels of capacity 0 are not there: what they would hold is read from the next one.
+        """
+        sizes = np.asarray(size, dtype=np.float64)
+        levels = [name for name in rated_caches(machine) if machine.memory[name].capacity > 0]
+        rates = np.full(sizes.shape, self.reached(machine, machine.main_memory))
+        for level in reversed(levels):
+            level_rate, knee = self.reached(machine, level), self.knee(machine, level)
+            beyond = missed(sizes, np.asarray(knee))
+            rates = 1 / ((1 - beyond) / level_rate + beyond / rates)
+        return rates
+
+    def in_flight(self, machine: Machine, size: npt.ArrayLike) -> FloatArray:
+        """Bytes a second from main memory with `size` bytes of reads on their way (threads x bytes of each)."""
+        sizes = np.asarray(size, dtype=np.float64)
+        ideal, most = sizes / self.latency, self.reached(machine, machine.main_memory)
+        return np.asarray((ideal**-self.sharpness + most**-self.sharpness) ** (-1 / self.sharpness))
 
 
 @dataclass(frozen=True)
@@ -94,7 +138,7 @@ def _crossing(curve: pd.DataFrame, high: float | None, low: float | None) -> flo
     return float(sizes[at - 1] * (sizes[at] / sizes[at - 1]) ** share)
 
 
-def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> GpuMemory:
+def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> MemoryCurves:
     """Medians over devices."""
     result: dict[str, float] = {}
 
@@ -110,7 +154,7 @@ def fitted(known: Mapping[str, Seen], machines: Mapping[str, Machine]) -> GpuMem
     middle("over_main", lambda s, m: s.cache / s.main if s.cache and s.main else None)
     middle("near_knee", lambda s, m: s.near_knee / m.memory[first(m)].capacity if s.near_knee else None)
     middle("latency", lambda s, m: s.latency)
-    return GpuMemory(**result)
+    return MemoryCurves(**result)
 
 
 def _quantities(data: Data) -> Iterator[ValidationRow]:
@@ -136,7 +180,7 @@ def _quantities(data: Data) -> Iterator[ValidationRow]:
         yield _row("plateaus and knees, all", level, GOAL)
 
 
-def _compared(one: Seen, machine: Machine, model: GpuMemory) -> list[tuple[str, float, float, float]]:
+def _compared(one: Seen, machine: Machine, model: MemoryCurves) -> list[tuple[str, float, float, float]]:
     """(quantity, seen, ours, the data sheet's) of a device."""
     caches = [name for name in machine.memory if name != machine.main_memory]
     near, cache, main = caches[0], caches[-1], machine.main_memory

@@ -11,17 +11,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.cpu.cpu_library_law import NAME, CpuLibraryLaw, chip_of, library_columns
+from slipstick.estimators.cpu.cpu_library_law import (
+    NAME,
+    SPAN,
+    STREAM,
+    STREAMED,
+    TYPICAL,
+    CpuLibraryLaw,
+    chip_of,
+    cpu_kernel,
+)
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
+from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
 from slipstick.experiments.scoreboards.programs.vision_law import Setting, lowered_graph
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows, setting_of
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
+from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
+from slipstick.workloads.graph.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +79,28 @@ def cpu_rows(frame: pd.DataFrame) -> LawRows:
 @lru_cache(maxsize=2048)
 def _columns(name: str, pixels: int, batch: int, setting: Setting, device: str) -> Mapping[str, float]:
     return library_columns(lowered_graph(image_network(name, pixels, batch), setting), machine(device))
+
+
+def library_columns(workload: Workload, machine: Machine) -> dict[str, float]:
+    """The columns of a workload without open sizes on a machine, as the runtime hands its operations over."""
+    columns = dict.fromkeys(TYPICAL, 0.0)
+    bandwidth = machine.bandwidth(machine.main_memory)
+    for op in workload.merged:
+        if op.kind in machine.runtime.free_kinds:
+            continue
+        kernel, times = cpu_kernel(op), float(op.times)
+        columns["other_start" if kernel == "other" else "start"] += times * float(op.cost["launches"])
+        place = f"{kernel}_traffic" if kernel in ("depthwise", "other") else "traffic"
+        moved = float(op.cost.bytes_moved)
+        columns[place] += times * min(moved, SPAN) / bandwidth
+        columns[STREAMED] += times * max(moved - SPAN, 0.0) * STREAM / bandwidth
+        if kernel == "other":
+            continue
+        for name, amount in op.cost.items():
+            if name.startswith("flop.matrix."):
+                _, unit, dtype = name.split(".")
+                columns[kernel] += times * float(amount) / machine.peak(*serving_rate(machine, unit, dtype))
+    return columns
 
 
 def refit() -> FittedFile:

@@ -19,7 +19,6 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
 from slipstick.estimators.engine_steps.step_amounts import Batch
-from slipstick.estimators.fitting.fitted_model import ANOTHER_SOURCE
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment
@@ -194,7 +193,7 @@ def _of_case(data: Data, case: str, run: RunParameters, known: Mapping[str, Any]
     return _scored(case, run, "data sheet, no profile", *served, np.full(len(run.tpot), one.half_width()))
 
 
-def _deployed(case: str, known: Mapping[str, Any], source: str = ANOTHER_SOURCE) -> Deployment:
+def _deployed(case: str, known: Mapping[str, Any], source: str | None = None) -> Deployment:
     engine = f"vllm {known[case]['vllm']['vllm_version']}"
     options = known[case]["vllm"]["engine_kwargs"]
     model, ranks = model_named(options["model"]), int(options["data_parallel_size"])
