@@ -17,9 +17,9 @@ class _Module:
 
     def __getattr__(self, name: str) -> Any:
         require_packages((self.path.partition(".")[0],))
-        found = getattr(import_module(self.path), name)
-        self.__dict__[name] = found  # a closure that is timed calls it again
-        return found
+        known = getattr(import_module(self.path), name)
+        self.__dict__[name] = known  # a closure that is timed calls it again
+        return known
 
 
 numba: Any = _Module("numba")
