@@ -62,12 +62,10 @@ def beyond(op: Op) -> Beyond | None:
 
     Sizes must be numbers.
     """
-    if of_step(class_of(op)):
-        return None
     places = [
         Beyond(dim, float(op.dims[dim]), low, high)
-        for dim, (low, high) in _measured(op.kind, op.dtype).items()
-        if dim in op.dims and not low <= float(op.dims[dim]) <= high
+        for dim, (low, high) in _measured(op).items()
+        if not low <= float(op.dims[dim]) <= high
     ]
     return max(places, key=lambda place: place.octaves, default=None)
 
@@ -77,8 +75,15 @@ def _octaves(value: Sized, low: float, high: float) -> Sized:
     return log2(largest(low / value, value / high))
 
 
+def _measured(op: Op) -> dict[str, tuple[float, float]]:
+    """The range of each of its dimensions in what was measured of its kind; none of what a step declares a role of."""
+    if of_step(class_of(op)):
+        return {}
+    return {dim: ends for dim, ends in _ranges(op.kind, op.dtype).items() if dim in op.dims}
+
+
 @cache
-def _measured(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
+def _ranges(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     """The range of each dimension in what was measured of a kind, or of its most usual data type."""
     names = (f"{kind}.{dtype}", f"{kind}.float32", f"{kind}.bfloat16")
     return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
@@ -93,9 +98,8 @@ def spread_beyond(op: Op) -> Sized:
     """What is added to the scatter of an operation's class outside of the measured shapes, standard deviation of log
     time; of sizes in columns point by point."""
     octaves = 0.0
-    for dim, (low, high) in _measured(op.kind, op.dtype).items():
-        if dim in op.dims:
-            octaves = largest(octaves, _octaves(number(op.dims[dim]), low, high))
+    for dim, (low, high) in _measured(op).items():
+        octaves = largest(octaves, _octaves(number(op.dims[dim]), low, high))
     return smallest(FARTHEST_OUT, PER_OCTAVE * octaves)
 
 
