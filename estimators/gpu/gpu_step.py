@@ -1,9 +1,8 @@
 """A workload on a GPU: kernels as public measurements have them, issued by one host or shared out over many devices.
 
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
-measured take the nearest one's fit with a wider band (`named.class_sharing`).
-
-How far whole programs speak for a machine's kernels, class by class, beside kernels that were timed one by one.
+measured take the nearest one's fit with a wider band (`fallback_class`). Beside kernels that were timed one by one
+stand whole programs, which speak for a machine's kernels class by class.
 
 Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
 networks speak for them everywhere. For the other kinds a machine's own measurements stand alone; a machine without any

@@ -1,8 +1,7 @@
 """The verbs `replay` and `read` as functions: files and names of machines in, answers with their rows out.
 
-What changes in a trace, and the answers as rows.
-
-A recorded step, whatever wrote it: its graph, what its kernels compute, and the machine it ran on.
+Between them stands a recorded step, whatever wrote it: its graph, what its kernels compute, the machine that it ran on,
+and what changes in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The page of a what-if: ratios to today first, the band, the formula, and the source of each number.
-
-The living slide rule: a page whose sliders recompute the ratio to today, its band and what bounds the time.
-"""
+"""Pages of a what-if and of an explanation: ratios to today with their bands, the formula, the source of each number,
+and sliders that recompute the ratio, its band and what bounds the time."""
 
 from __future__ import annotations
 

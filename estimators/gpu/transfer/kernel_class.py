@@ -1,6 +1,5 @@
-"""One class of operations on the machines that were measured: each one's own fit, and what the fit leaves over.
-
-Parameters of kernels over machines: each machine's own fit, pooled over families for a machine nobody measured.
+"""One class of operations on the machines that were measured: each one's own fit, its residuals, and how the fits are
+pooled over families for a machine that nobody measured.
 
 Few physical parameters, each with a prior, are fitted to every measured machine by itself. A new machine takes a mean
 of those machines, in which relatives weigh more (same chip, same generation, same vendor) and badly described machines

@@ -1,10 +1,8 @@
-"""Measured times of single operations on one machine, by column, and what a model says of the same rows.
+"""Measured times of single operations on one machine: rows by column, and what a model says of the same rows.
 
-Rows that stand for what one would measure first on a new machine.
-
-What no machine can do: measurements faster than its arithmetic, or than its main memory for what no cache holds.
-
-Such rows are measured wrongly, or labelled wrongly (another device, dtype, or shape), and a fit must not learn them.
+Some rows stand for what one would measure first on a new machine (anchors). Others no machine can do: faster than its
+arithmetic, or than its main memory for what no cache holds. Those are measured wrongly, or labelled wrongly (another
+device, dtype, or shape), and a fit must not learn them.
 """
 
 from __future__ import annotations

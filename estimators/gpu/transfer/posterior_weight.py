@@ -1,12 +1,11 @@
-"""Whether measured rows are accepted: only as far as they predict each other better than the sources do.
+"""How far rows measured on a new machine move the parameters that others have: only as far as they predict each other
+better than the sources do. They are a function of its log parameters, ``mean + roots z`` with z normal.
 
 Each row is left out in turn and predicted by others. A class of operations goes from the sources' parameters towards
 the most likely ones by the share that makes this error least, and not at all where the error does not fall: then the
 sources' answer stands, and the rows that disagree are named. What anchors say holds for operations about as long as
-they are; beyond the range of their times it fades, since a launch overhead that explains a row of a millisecond is no
-launch overhead.
-
-Rows measured on a new machine as a function of its log parameters, ``mean + roots z`` with z normal.
+they are; beyond the range of their times it weighs less, since a launch overhead that explains a row of a millisecond
+is no launch overhead.
 """
 
 from __future__ import annotations

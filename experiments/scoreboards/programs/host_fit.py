@@ -1,6 +1,6 @@
 """How long hosts take to issue an operation: KernelBench's whole networks, host by host (`validate --refit host`).
 
-How long hosts take to issue an operation, as a law over hosts: what a network takes is the longer of two sides.
+What a network takes is the longer of two sides, the host's and the device's.
 """
 
 from __future__ import annotations
