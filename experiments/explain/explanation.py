@@ -179,7 +179,7 @@ def crossover_rows(question: Question, quantities: Sequence[str] = ()) -> list[d
                 continue
             seen.add(key)
             values = {**fitted, **on_machine, **amounts}
-            for name in wanted:
+            for name in filter(values.get, wanted):  # what is 0 is turned by no factor
                 for crossing in crossovers(formula, name, values, op.name):
                     rows.append(
                         {
