@@ -63,7 +63,14 @@ def test_a_question_is_of_no_source_and_a_fitted_row_of_none() -> None:
         assert ratio == pytest.approx(math.exp(mean), rel=1e-9)
     nothing = LawFit((), np.zeros(0), np.zeros((0, 0)), {}, {}, {})
     made = SourceEffect(mean=np.array([0.2]), covariance=np.array([[0.01]])).on(nothing)
-    assert made.logs.tolist() == [0.2] and made.covariance[0, 0] == pytest.approx(0.01)
+    assert made.logs.tolist() == [0.2, 0.0]
+    assert made.covariance.diagonal().tolist() == pytest.approx([0.01, 0.01 + 0.2**2])
+
+
+def test_a_machine_of_which_few_measured_servers_has_the_width_and_no_factor() -> None:
+    fitted, asked = serving_fit(), groups_on(machine("gaudi3"), "vllm", "llama-3.1-8b", 8.03e9, "bf16")
+    own = {**asked, SOURCE: UNGROUPED}
+    assert fitted.parameters(asked) == fitted.parameters(own)
 
 
 def test_gaps_between_kernels_are_told_from_reading() -> None:
