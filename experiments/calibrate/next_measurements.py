@@ -64,7 +64,7 @@ def steps_to_measure(
     --------
     >>> from slipstick.hwmodels.catalog import machine
     >>> [row["sizes"] for row in steps_to_measure("decode:llama-3.1-8b", machine("h100-sxm")).rows]
-    ['decodes = 4, context = 256', 'decodes = 64, context = 256']
+    ['decodes = 16, context = 256', 'decodes = 64, context = 1024']
     """
     offered, names = steps_of(model, machine, dtype, engine, tensor)
     best = next_steps(offered, count)

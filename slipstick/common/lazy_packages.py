@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from slipstick.common.optional_packages import require_packages
@@ -16,10 +18,14 @@ class _Module:
     path: str
 
     def __getattr__(self, name: str) -> Any:
-        require_packages((self.path.partition(".")[0],))
-        known = getattr(import_module(self.path), name)
-        self.__dict__[name] = known  # a closure that is timed calls it again
-        return known
+        return getattr(_imported(self.path), name)
+
+
+@cache
+def _imported(path: str) -> ModuleType:
+    """The module, looked for once: closures that are timed call its functions."""
+    require_packages((path.partition(".")[0],))
+    return import_module(path)
 
 
 numba: Any = _Module("numba")
