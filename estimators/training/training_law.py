@@ -142,7 +142,7 @@ class TrainingFit:
         return {**groups, SOURCE: who, "release": f"{who} {(earlier[-1:] or seen[:1])[0]}"}
 
     def _elsewhere(self, groups: Mapping[str, str]) -> bool:
-        return groups["vendor"] not in self.fit.seen("vendor")
+        return groups["vendor"] not in self.stacks  # a step of one's own makes no vendor known
 
     def _released(self, groups: Mapping[str, str]) -> str:
         """Who released what a question's software follows, with the version where one was named."""

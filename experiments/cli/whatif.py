@@ -107,6 +107,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give --measured FILE with --fit NAME: what is fitted to it")
         from slipstick.experiments.question.cautions import remarks
         from slipstick.experiments.question.objectives import with_front
+        from slipstick.experiments.question.question import question
         from slipstick.experiments.question.settings import today_and_varied
         from slipstick.experiments.question.user_code import of_work, own_or_none
         from slipstick.experiments.report.output import emit
@@ -117,7 +118,9 @@ def register(app: typer.Typer) -> None:
         program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
         today, varied = today_and_varied(named_settings(program or workload, set, number), vary)
         vary = list(varied)
-        settings = with_threads_of_today(list(today), vary, on)
+        settings = with_threads_of_today(
+            list(today), vary, on, lambda full: question(program or workload, on, estimator, full, dtype).answer()
+        )
         study = Study.of_question(
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train,
             attention,

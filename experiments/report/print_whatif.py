@@ -107,7 +107,7 @@ def print_sweep_table(
     count = len(table["time_s"])
     fitting = able(table[FIT]) if FIT in table else np.ones(count, dtype=bool)
     if not np.any(fitting):
-        notes.append("no point fits in memory")
+        notes.append("no point fits in memory" if count else "no point meets --where")
     if rate and np.any(fitting):
         at = int(np.where(fitting, table[rate], 0.0).argmax())
         where = ", ".join(f"{name} = {named_shown(name, float(table[name][at]))}" for name in answer.space.names)

@@ -222,16 +222,25 @@ def answer(
 THREADS = "run.threads"
 
 
-def with_threads_of_today(settings: Sequence[str], vary: Sequence[str], machine: str) -> list[str]:
+def with_threads_of_today(
+    settings: Sequence[str], vary: Sequence[str], machine: str, ask: Callable[[Sequence[str]], object]
+) -> list[str]:
     """Settings with all hardware threads of the machine, where threads vary and none are set: today has threads, too.
 
-    Without them another model would answer for today, one that knows no threads.
+    Without them another model would answer for today, one that knows no threads. Where `ask` refuses so many (a law of
+    one thread a core), it is as many as there are cores.
     """
     if any(text.partition("=")[0].strip() == THREADS for text in settings):
         return list(settings)
     if not any(text.partition("=")[0].strip() == THREADS for text in vary):
         return list(settings)
-    return [*settings, f"{THREADS}={hardware_threads(machine_by_name(machine))}"]
+    at = machine_by_name(machine)
+    full = [*settings, f"{THREADS}={hardware_threads(at)}"]
+    try:
+        ask(full)
+    except InputError:
+        return [*settings, f"{THREADS}={at.cores}"]
+    return full
 
 
 def by_default(answer: WhatIf, name: str) -> WhatIf:
