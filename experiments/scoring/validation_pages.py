@@ -50,7 +50,7 @@ inside our 80 % band.
 |---|---|---|---|---|---|---|---|---|"""
 FOOT = """
 Bold: the goal is missed. Errors are of times. The band should hold 80 % of the measurements (90 % for the TPU); a share
-far above: too wide; one below: it promises too much. Errors of a logarithm are times 100.
+far above: too wide; below: too narrow. Errors of a logarithm are times 100.
 
 The best simple method, chosen with hindsight, is nearer than ours in: {worse}. A rule of thumb (70 % of the bandwidth,
 50 % of the peak, 45 % in training) is nearer at the median in: {ruled}.
