@@ -76,6 +76,8 @@ def register(app: typer.Typer) -> None:
         limit = number_of("--error", error)
         offered = {"error": limit, "size": representatives, "seed": seed}
         taken = signature(METHODS[method]).parameters
+        if representatives is not None and "size" not in taken:
+            raise InputError(f"--representatives {representatives}: {method} finds itself how many it needs (--error)")
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
         judged = judge(iterations)
         logged, iterations = iterations, judged.steady

@@ -41,6 +41,7 @@ def answer(place: str) -> Any:
     return json.loads(child.stdout)
 
 
+@pytest.mark.slow
 def test_cold_warm_and_nothing_kept_give_the_same_digits(tmp_path: Path) -> None:
     place = tmp_path / "kept"
     without = answer("off")

@@ -51,6 +51,7 @@ def compiled_anew(model: ComposedEstimator) -> Compiled:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["whatif mlp --on h100 --vary machine.clock=1GHz..2GHz:9", "explain gemm --on a100"])
 def test_cold_warm_damaged_and_nothing_kept_give_the_same_digits(words: str, tmp_path: Path) -> None:
     place = tmp_path / "kept"

@@ -99,6 +99,7 @@ def test_threads_share_out_even_work_and_wait_for_the_fullest_chunk() -> None:
     assert both / (alone / 2) == pytest.approx(imbalance(skew, 2, "rows"), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_what_threads_cost_is_found_again() -> None:
     """Times made with a start of 31.6 us a thread (on the grid of starts) and 0.3 of the memory's time shared."""
     truth, products = ThreadCosts(10**-4.5, 0.3, 0.0, 2), []

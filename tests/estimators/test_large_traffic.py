@@ -21,6 +21,7 @@ def served(load: Mapping[str, float]) -> Serving:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [{"concurrency": 8}, {"rate": 60.0}])
 def test_edges_of_a_shorter_run_are_those_of_all(load: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
     """In front of the 80 % band of x1.3 to x2 that is little: within 5 % at every quantile, the 99th as well."""

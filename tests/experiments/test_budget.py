@@ -59,6 +59,7 @@ def test_a_function_is_called_until_a_millisecond_has_passed() -> None:
         made.holds(lambda: None, repeats=0)
 
 
+@pytest.mark.slow
 def test_the_plugin_fails_slow_tests_only(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(USER)
     # an installed Slipstick brings the plugin by its entry point; a second name for it is refused by pytest

@@ -69,7 +69,7 @@ def test_few_large_engines_are_no_gpu() -> None:
     """An array of 256 x 256 answers as the systolic model does; without: the data sheet, widely, up to its rates."""
     array = npu(rows=256, columns=256)
     ours, model = (question("gemm", array, name, LARGE).answer() for name in (None, "systolic"))
-    assert ours.time == pytest.approx(model.time, rel=1e-9)
+    assert ours.time == pytest.approx(model.time, rel=1e-7)  # of a working set far below its cache
     bare = question("gemm", npu(), None, LARGE).answer()
     low, high = bare.interval() or (1.0, 1.0)
     assert high / bare.time > 2 and low < model.time < high

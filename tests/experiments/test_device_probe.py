@@ -24,6 +24,7 @@ class FakeMps:
         self.Event, self.synchronize = device.Event, device.synchronize
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "called"), [("cuda", "Tesla T4"), ("rocm", "AMD Instinct MI210"), ("mps", "Apple GPU")]
 )

@@ -230,6 +230,7 @@ def test_quantities_that_are_turned_are_not_0_and_give_the_time_of_today() -> No
     assert dials.today_time == pytest.approx(asked.answer().time, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_flash_attention_is_one_answer_in_all_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     """What explain promises of a move is what the move then gives."""
     asked = ["gpt2-inference", "--on", "h100-sxm", "--batch", "8", "--dtype", "bf16", "--format", "json"]

@@ -56,6 +56,7 @@ def test_the_action_runs_as_its_step_says(runs: str) -> None:
         assert done.returncode == code, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "table"])
 def test_a_closed_pipe_takes_neither_the_page_nor_the_check(form: str, runs: str, tmp_path: Path) -> None:
     """Whoever reads stdout may leave (`| head -1`): the page is written, and the exit code is the check's."""

@@ -79,6 +79,7 @@ def test_a_what_if_says_where_the_host_bounds_it_and_an_answer_how_fast_it_issue
     assert "the host" not in capsys.readouterr().out.partition("model:")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["mi300x", "h100-sxm", "v100-sxm", "t4"])
 def test_a_narrower_type_is_never_slower_but_where_the_host_issues_more_casts(machine: str) -> None:
     """The same graph moves and computes less; a training step under autocast is another graph, with its casts."""

@@ -125,6 +125,7 @@ def test_the_host_of_a_tpu_is_fitted_as_a_factor_on_its_estimate(folder: Path) -
     assert ratio == pytest.approx(2, rel=0.02)  # a batch of twice as many examples: the factor stays
 
 
+@pytest.mark.slow
 def test_a_calibration_is_kept_and_gives_bands_of_percentiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     question = job_question("job.yaml")
     job, _ = question.using(["job.decode.service=90 ms"]).job()

@@ -113,6 +113,7 @@ def test_numbers_of_a_machine_are_refused_beside_a_job(folder: Path) -> None:
         load_study(folder / "study.toml").question("mine/job.yaml", "v100-sxm")
 
 
+@pytest.mark.slow
 def test_what_failures_cost_stands_in_the_table_and_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,7 @@ def kept(program: Path) -> list[Path]:
     return [*program.parent.glob("kept/**/workloads/*.json")]
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_answered_without_torch_until_something_changes(tmp_path: Path) -> None:
     program = written(tmp_path)
     first, second = answered(program), answered(program)

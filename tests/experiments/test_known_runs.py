@@ -250,6 +250,7 @@ def test_a_benchmark_is_met_through_its_simulated_run(files: int, tmp_path: Path
     assert files < 10 or 0.78 <= np.mean([one for values in held.values() for one in values]) <= 0.90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -55,6 +55,7 @@ def test_commands_import_what_they_need(command: str, needed: set[str]) -> None:
     assert imported(command)[0] & HEAVY <= needed
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_is_answered_without_sympy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks (in other data types or fused, too), kernels, schedules, energies, watts, functions: kept as steps."""
     commands = {

@@ -76,6 +76,7 @@ def test_points_are_taken_one_at_a_time(tmp_path: Path) -> None:
         run(plan(load_study(path)), tmp_path / "out", pool)
 
 
+@pytest.mark.slow
 def test_only_the_workload_varies_and_only_known_kernels_run() -> None:
     with pytest.raises(InputError, match=r"machine\.clock cannot vary: a measurement answers for this host"):
         whatif("gemm", "xeon-e5-2680", {"machine.clock": [1e9]}, estimator="measure")

@@ -24,6 +24,7 @@ def test_each_move_is_the_question_with_one_thing_changed() -> None:
     assert not any("estimator" in name for name in moves)
 
 
+@pytest.mark.slow
 def test_no_parameter_leaves_its_bounds() -> None:
     """An efficiency above 1 is no change that anybody can make."""
     today = question("bert-base-inference", "h100-sxm", None, (), "bfloat16")

@@ -269,6 +269,7 @@ def test_the_probability_of_the_front_is_that_of_draws_from_the_bands() -> None:
     assert list(certain.front_probability) == [1, 0]
 
 
+@pytest.mark.slow
 def test_a_study_is_asked_and_told_by_an_optimiser_outside() -> None:
     """Every answer is that of the grid of all sides; scipy comes within 5 % of the best of them."""
     sides = ss.Study(

@@ -120,6 +120,7 @@ def test_what_is_no_process_is_refused(failing: Any) -> None:
         ss.simulate("job.yaml", runs=1, allow_code=["my_workers:dataclass"])
 
 
+@pytest.mark.slow
 def test_the_rate_of_failures_is_fitted_to_measured_steps(failing: Any) -> None:
     settings = ["job.steps=40", "job.decode.workers=1"]
     made = ss.simulate("job.yaml", runs=10, settings=[*settings, "job.decode.between=8"], allow_code=NAMED)

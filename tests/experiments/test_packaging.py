@@ -207,6 +207,7 @@ reveal_type(fitted)
 """
 
 
+@pytest.mark.slow
 def test_the_face_is_typed(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     script = tmp_path / "mine.py"

@@ -168,6 +168,7 @@ def test_a_study_over_machines_and_layouts(tmp_path: Path) -> None:
         assert row["time_s"] == answer.time and row["mfu"] == answer.quantities["mfu"].value
 
 
+@pytest.mark.slow
 def test_measured_steps_calibrate_the_factors(tmp_path: Path) -> None:
     """Times of a cluster whose computing takes 1.2 x as long; the fit finds it."""
     rows = ["time_s,run.data_parallel"]

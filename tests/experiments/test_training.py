@@ -13,6 +13,7 @@ from slipstick.experiments.measure.training.epochs import CONFIGURATIONS, measur
 pytest.importorskip("torch", reason="measuring training needs torch (pip install 'slipstick[torch]')")
 
 
+@pytest.mark.slow
 def test_steps_take_longer_with_the_length_and_a_cut_log_is_continued(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     lengths = [4, 60, 4, 60, 4, 60]

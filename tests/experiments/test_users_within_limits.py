@@ -12,6 +12,7 @@ LIMITS = {"run.tpot_limit": "9 ms", "run.ttft_limit": "0.3 s"}
 SHORT = {"workload.input_tokens": 256, "workload.output_tokens": 32}
 
 
+@pytest.mark.slow
 def test_the_most_users_keep_the_limits_and_more_do_not() -> None:
     settings = {**LIMITS, **SHORT}
     wanted = ss.estimate("llama-3.1-8b", "h100-sxm", settings=settings, quantity="users").headline

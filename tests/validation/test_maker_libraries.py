@@ -26,6 +26,7 @@ def test_ratios_are_those_of_kernels_timed_alone() -> None:
         assert shipped == pytest.approx(float(np.mean(list(measured[name].values()))), rel=0.03), name
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here")
 @pytest.mark.parametrize("generation", generation_libraries.GENERATIONS)
 def test_ratios_of_generations_are_those_of_the_same_calls_on_both(generation: str) -> None:

@@ -74,6 +74,7 @@ def test_a_board_is_rehearsed_in_processes_of_its_own_and_kept(public: Path, tmp
     assert "| systolic-topology |" in table and "Exit code 0" in table
 
 
+@pytest.mark.slow
 def test_strangers_cost_a_board_nothing(public: Path, tmp_path: Path) -> None:
     """Through the whole path, as many strangers as a second or two allow: each is a run of the command."""
     found = {}

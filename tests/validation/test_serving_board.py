@@ -87,6 +87,7 @@ def test_a_file_elsewhere_is_scored_and_not_learnt(tmp_path: Path) -> None:
     assert all("is not in" in row.reason for row in absent)
 
 
+@pytest.mark.slow
 def test_rows_of_either_table_given_from_outside_are_scored(tmp_path: Path) -> None:
     """DeepSeek's rows that may have speculated have a line of their own; unknown systems are counted."""
     if training_file(FILE) is None:

@@ -49,6 +49,7 @@ def child(kinds: int, before: str = "") -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_numbers_are_recorded_without_the_compiler() -> None:
     alone, said = child(1)
     assert said.split() == ["False", "False"]

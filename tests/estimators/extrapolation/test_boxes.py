@@ -45,6 +45,7 @@ def test_a_narrow_likelihood_is_integrated_by_few_curves() -> None:
     assert whole == pytest.approx(0.3 / (4.0 * 6.0) * np.prod(deviations) * np.sqrt(1 - correlation**2), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.01, 0.05])
 def test_shares_of_laws_are_those_of_a_million_curves_of_the_prior(noise: float) -> None:
     """The evidence for each law without any curves drawn anew, as it is defined."""
