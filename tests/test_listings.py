@@ -13,6 +13,13 @@ PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.m
 SLOW = [page for page in PAGES if any(fence.word == "slow" for fence in fences(page.read_text()))]
 
 
+LONG = {
+    *("docs/papers/xeon-phi.md", "docs/papers/seqpoint.md", "docs/papers/dlbricks.md", "docs/own-network.md"),
+    *("docs/paths.md", "docs/simulation.md", "docs/input.md"),
+}
+"""Pages whose listings take over three CPU seconds and whose subjects have tests of their own."""
+
+
 def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -23,7 +30,11 @@ def _holds(page: Path, *, slow: bool) -> None:
     assert tried(page, slow=slow).problems == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if _name(page) in LONG else ()) for page in PAGES],
+    ids=_name,
+)
 def test_a_page_runs_as_copied(page: Path) -> None:
     _holds(page, slow=False)
 

@@ -112,6 +112,7 @@ def test_rows_table_notebook_and_page(make: Callable[[], Answer], tmp_path: Path
 ANSWERS_DRAWN = [estimate, whatif, explanation, prediction, simulated, served, serving_plan]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ANSWERS_DRAWN, ids=lambda make: make.__name__)
 def test_an_answer_is_drawn_to_a_file_by_its_name(make: Callable[[], Answer], tmp_path: Path) -> None:
     answer = make()

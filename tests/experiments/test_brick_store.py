@@ -95,6 +95,7 @@ def test_cold_and_warm_results_of_a_machine_are_read_together(tmp_path: Path, ph
     assert store.models(1) == [Composition("net", "whole", FrozenDict({"a": 3}))] and store.models(2) == []
 
 
+@pytest.mark.slow
 def test_a_killed_measurement_resumes_and_ends_with_the_same_results(
     small_model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_plan_of_which_one_price_is_missing_says_so(capsys: pytest.CaptureFixt
     assert "months ago: prices change" in said
 
 
+@pytest.mark.slow
 def test_the_pick_is_simulated_as_the_plan_says(capsys: pytest.CaptureFixture[str]) -> None:
     """More requests together than `serve` allows unless told: with the named limit its median is the plan's."""
     words = ["qwen2.5-7b", "--on", "h100-sxm", "--format", "json"]

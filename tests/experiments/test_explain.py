@@ -249,6 +249,7 @@ def test_flash_attention_is_one_answer_in_all_verbs(capsys: pytest.CaptureFixtur
     assert times == pytest.approx([promised] * 3, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["h100-sxm", "a100-sxm-80gb", "rtx-4090"])
 def test_slopes_of_a_size_are_of_sizes_that_tile_as_well(on: str) -> None:
     """A step to 1,025 tokens is a cliff of 4 %, a slope of 40; work is between linear and quadratic in the length, and

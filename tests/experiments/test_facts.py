@@ -169,7 +169,11 @@ def test_a_thread_takes_one_image_and_no_batch(capsys: pytest.CaptureFixture[str
         (["llama-3-8b-decode", "--on", "apple-m2-pro"],
          "decode step, batch 1, 1,024 tokens in cache, bfloat16, graphs"),
         (["prompt:llama-3.1-8b", "--on", "h100"], "prefill, 1,024 tokens, bf16 weights, graphs"),
-        (["llama-3.1-8b", "--on", "h100"], "requests, 1,024 + 256 tokens each, 1 user, bf16 weights"),
+        pytest.param(
+            ["llama-3.1-8b", "--on", "h100"],
+            "requests, 1,024 + 256 tokens each, 1 user, bf16 weights",
+            marks=pytest.mark.slow,
+        ),
         (["megatron-22b", "--on", "a100-80-dgx"], "training step, 4 x 2,048 tokens, float16, eager, 8 devices"),
         (["phi-cnn-small", "--on", "xeon-phi-7120p", "--threads", "60"],
          "training run, 60,000 images x 70 epochs, 60 threads"),

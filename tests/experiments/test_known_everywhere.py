@@ -193,6 +193,7 @@ def _at_batch(batch: int, known: str | None) -> Estimate:
     return ss.question("gpt2", "h100-sxm", batch=batch, calibration=calibration).answer()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["batch", "run.batch", "workload.batch"])
 def test_own_times_over_sizes_need_no_name_of_what_is_fitted(tmp_path: Path, head: str) -> None:
     """Each measured size is answered as it was measured, and one beside them no wider than without."""

@@ -63,6 +63,7 @@ def test_prompts_may_take_what_a_further_token_leaves_no_decode_step() -> None:
         ss.serve("llama-3.1-8b", "h100-sxm", measured="5ms", **words)  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "said"), [(1.2, 0), (4.49, 1)])
 def test_a_training_step_far_outside_its_band_is_no_quiet_trust(factor: float, said: int) -> None:
     (plain,) = ss.plan_training("llama-3.1-8b", "h100-dgx", devices=64, batch=128, rows=1, trainer="megatron").estimates

@@ -11,6 +11,7 @@ from slipstick.experiments.explain.remedies import move_rows
 from slipstick.experiments.question.question import question
 
 
+@pytest.mark.slow
 def test_each_move_is_the_question_with_one_thing_changed() -> None:
     today = question("bert-base", "a100-sxm-80gb", None, {"workload.batch": 8})
     moves = {row["move"]: row for row in move_rows(today, "bert-base", dials=Evaluator.of(today))}
@@ -39,6 +40,7 @@ def test_layers_that_are_alike_are_one_row() -> None:
     assert rows and len(seen) == len(set(seen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["bert-base", "--on", "H100", "--dtype", "bf16"], ["gemm", "--on", "tpu-v3"]])
 def test_thirty_lines_and_no_parameters_of_the_estimator(
     words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -65,6 +65,7 @@ def filled(word: str) -> str:
     return re.sub(r"(^|=)([A-Z]\S*?)(?=,|$)", lambda found: found[1] + PLACES.get(found[2], found[2]), word)
 
 
+@pytest.mark.slow
 def test_what_read_proposes_runs(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     read = {name: read_any(name) for name in files}
     failed = []

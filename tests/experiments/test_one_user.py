@@ -18,6 +18,7 @@ QUESTIONS = {
 KEYS = {"output": "output_tokens_per_s", "prompt": "prompt_tokens_per_s", "ttft": "ttft_s", "latency": "latency_s"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_every_verb_prints_what_serve_prints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     model, on, options = QUESTIONS[name]

@@ -73,7 +73,7 @@ def test_a_table_of_llama_bench_means_llama_cpp_and_its_other_tests_are_named(
     assert "not read: 1 further test (llama 8B Q4_K - Medium q4_k_m Vulkan)" in text
 
 
-@pytest.mark.parametrize("seconds", [6.0, 8.32, 30.0])
+@pytest.mark.parametrize("seconds", [8.32])
 @pytest.mark.parametrize(
     ("trainer", "machine"), [("fsdp", "h100-dgx"), ("megatron", "h100-dgx"), ("fsdp", "mi300x"), ("megatron", "gaudi3")]
 )

@@ -48,7 +48,9 @@ def run_of_layout(layout: TrainingLayout) -> dict[str, float]:
     return {**degrees, "shard": layout.shard + 1.0, "recompute": RECOMPUTE.index(layout.recompute) + 1.0}
 
 
-@pytest.mark.parametrize("name", sorted(PLANS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if at % 3 else ()) for at, name in enumerate(sorted(PLANS))]
+)
 def test_the_best_row_of_a_plan_is_what_estimate_and_whatif_print(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ def test_threads_of_a_core_are_those_of_its_maker(name: str, threads: int) -> No
     assert ss.machine(name).threads_per_core == threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["phi-a", "phi-queue", "phi-simulated"])
 def test_threads_that_fill_every_core_alike_do_no_more_than_cores(estimator: str) -> None:
     """68, 136 and 272 threads on 68 cores without a table of cycles an instruction: the cores' work, within 2 %."""

@@ -88,6 +88,7 @@ def networks() -> list[tuple[str, object, object]]:
     ]
 
 
+@pytest.mark.slow
 def test_training_takes_three_to_four_forward_passes_where_the_device_binds() -> None:
     """A backward pass has twice the products, autocast its casts: 7 to 8 forward passes were once answered, since a CPU
     has no fused attention with dropout and GPUs do. Float32 convolutions of a V100 or a T4 came out as slow as two

@@ -25,6 +25,7 @@ def test_every_checkable_row_holds() -> None:
     assert [row.cell for row in rows if row.ok is False] == []
 
 
+@pytest.mark.slow
 @needs_data
 def test_machines_left_out_are_composed_better_than_by_any_sum() -> None:
     """Of instances left out within their family, and of a family left out (c5 from the Haswell alone)."""

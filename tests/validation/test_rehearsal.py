@@ -61,6 +61,7 @@ def test_what_is_given_and_what_is_left_are_the_public_rows(public: Path, tmp_pa
     assert (tmp_path / "rest" / "other.txt").read_text() == "left as it is"
 
 
+@pytest.mark.slow
 def test_a_board_is_rehearsed_in_processes_of_its_own_and_kept(public: Path, tmp_path: Path) -> None:
     outcome = rehearsed(take(), public, tmp_path / "out")
     assert outcome.known.code == 0 and outcome.leak == 0.0 and not outcome.wrong

@@ -65,6 +65,7 @@ names = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "Zs", "S
 arguments = st.dictionaries(names, st.one_of(st.integers(0, 9), names, st.lists(st.integers(), max_size=2)), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(names, st.integers(0, 2**50), st.integers(0, 10**6), arguments), max_size=12),

@@ -175,6 +175,7 @@ def test_rocprof_says_all_that_is_wrong_at_once(tmp_path: Path) -> None:
         read_timeline(tmp_path / "b")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ROCPROF.is_file(), reason="public traces are not here (SLIPSTICK_DATA)")
 def test_a_public_record_of_rocprofv3() -> None:
     """TraceLens's record of a training run on MI350X: 43,915 dispatches, the device alone."""

@@ -34,6 +34,7 @@ def test_what_to_measure_next_narrows_the_band() -> None:
         next_points(extrapolate(series, [512], level=None))
 
 
+@pytest.mark.slow
 def test_the_most_helpful_run_takes_as_much_of_the_doubt_as_it_was_said_to() -> None:
     generator = np.random.default_rng(51)
     said, took = [], []

@@ -44,6 +44,7 @@ def test_clean_points_that_exclude_every_overhead_are_still_trusted() -> None:
     assert answer.verdicts[0].word == "trust" and answer.value[0] == pytest.approx(0.2 + 100 / 256, rel=0.03)
 
 
+@pytest.mark.slow
 def test_trust_holds_over_closed_forms() -> None:
     """240 series of six forms; the board `scaling` has more of them, with seeds that served for nothing."""
     said = said_of_forms(700, 40)

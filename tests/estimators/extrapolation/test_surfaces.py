@@ -122,6 +122,7 @@ def test_bad_input_is_refused(points: object, times: object, to: object, kinds: 
         extrapolate_surface(points, times, ["a", "b"], to, kinds)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(0.01, 100.0), min_size=9, max_size=9), st.integers(-20, 20))
 @example([10.0, 0.5, 8.0, 8.0, 7.0, 19.0, 12.0, 13.0, 19.0], 0)  # a band without end
