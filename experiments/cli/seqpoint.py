@@ -73,9 +73,8 @@ def register(app: typer.Typer) -> None:
         else:
             padded = read_lengths(lengths, parameter or "seq_len", "steps").values.astype("float64")
             iterations = logs.simulated_log(str(log), simulated, padded, estimator, set or [])
-        limit = number_of("--error", error)
+        limit, taken = number_of("--error", error), signature(METHODS[method]).parameters
         offered = {"error": limit, "size": representatives, "seed": seed}
-        taken = signature(METHODS[method]).parameters
         if representatives is not None and "size" not in taken:
             raise InputError(f"--representatives {representatives}: {method} finds itself how many it needs (--error)")
         settings = {name: value for name, value in offered.items() if name in taken and value is not None}
