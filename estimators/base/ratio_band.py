@@ -39,8 +39,8 @@ NEAR = 0.05
 """Log change of a field at which 63 % of the variance between two machines is there: one that differs by less is nearly
 the same. A judgement."""
 SAME_OPERATIONS = 2.0
-"""`RatioBand.kept` of the same operations on a changed machine: residuals of equal shapes on kin GPUs correlate by 0.6
-to 0.9 (docs/notes/gpu-operations.md). A judgement."""
+"""`RatioBand.kept` of the same operations on a changed machine: residuals of equal shapes on related GPUs correlate by
+0.6 to 0.9 (docs/notes/gpu-operations.md). A judgement."""
 
 
 @dataclass(frozen=True)

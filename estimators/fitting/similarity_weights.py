@@ -1,4 +1,4 @@
-"""How much measurements of one machine count for another, and how much larger errors are the farther the kin.
+"""How much measurements of one machine count for another, and how much larger errors are the farther the relatives.
 
 The numbers are fitted by ``slipstick validate --refit operations``: every measured machine is left out in turn and
 predicted by the others, its twins known, its generation unknown, its vendor unknown. Beside those of all machines the
@@ -64,7 +64,7 @@ class SimilarityWeights:
         rows = [getattr(self, name) for name in ROWS]
         numbers = [*(getattr(self, name) for name in SINGLE), *(one for row in rows for one in row)]
         if any(len(row) != len(ALIKE) for row in rows) or not all(0 < one < 1e6 for one in numbers):
-            raise InputError(f"kinship: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
+            raise InputError(f"similarity: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
 
     @classmethod
     def of(cls, numbers: Mapping[str, Any]) -> SimilarityWeights:
@@ -79,7 +79,7 @@ class SimilarityWeights:
             weights, errors, shaped = (tuple(map(float, numbers[name])) for name in ROWS)
             scatter, library, memory, tails, one_source = (float(numbers[name]) for name in SINGLE)
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{FITTED / NAME}.json: no numbers of kinship ({error})") from None
+            raise InputError(f"{FITTED / NAME}.json: no numbers of similarity ({error})") from None
         return cls(weights, scatter, library, memory, errors, shaped, tails, one_source)
 
 

@@ -153,8 +153,8 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     networks = networks_on(program_fit(known.programs))
     if machine.name in [one.name for one in networks]:
         return 1.0
-    kin = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
-    of_programs = sum(_family_similarity(family, machine) for family in kin)
+    relatives = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
+    of_programs = sum(_family_similarity(family, machine) for family in relatives)
     standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes])
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}

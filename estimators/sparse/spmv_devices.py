@@ -215,8 +215,8 @@ class SpmvDevices(FormulaModel):
             return np.append(same / same.sum(), 0.0)
         alike = np.array([device.accelerator == is_accelerator(machine) for device in self.devices])
         counts = fitted_similarity().weights
-        kin = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
-        weights = np.append(kin * alike if alike.any() else kin, 1.0)
+        weighed = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
+        weights = np.append(weighed * alike if alike.any() else weighed, 1.0)
         return np.asarray(weights / weights.sum())
 
 

@@ -180,7 +180,7 @@ def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: Devic
     assert np.allclose(told.time, plain.time, rtol=0.05)
     assert np.mean((told.low <= asked.times) & (asked.times <= told.high)) > 0.7
     scatters = document["scatters"]["elementwise.float32"]
-    assert scatters[0][1] > scatters[2][1] > scatters[3][1]  # the closer the kin, the narrower
+    assert scatters[0][1] > scatters[2][1] > scatters[3][1]  # the closer the relatives, the narrower
 
 
 @pytest.mark.parametrize(
@@ -286,11 +286,11 @@ def test_a_machine_that_ran_two_libraries_has_a_fit_of_each() -> None:
 def test_machines_of_one_chip_say_little_of_another_chip() -> None:
     """H100 and H200 agree to 2 %, but both are a GH100: an L40S is as doubtful as with one machine measured."""
     known = fit_devices([streams("h100-sxm", 0.89), streams("h200-sxm", 0.89)])
-    kinship = fitted_similarity()
-    for one in (known, without_rows(known, kinship)):
+    similarity = fitted_similarity()
+    for one in (known, without_rows(known, similarity)):
         scatters = {
             name: one.forecast(machine(name)).rule("elementwise.float32").scatter for name in ("gh200", "l40s", "mi210")
         }
         assert scatters["gh200"].long < 0.1
-        assert scatters["l40s"].long == pytest.approx(kinship.one_source * kinship.errors[1])
-        assert scatters["mi210"].short == pytest.approx(kinship.one_source * kinship.errors[0])
+        assert scatters["l40s"].long == pytest.approx(similarity.one_source * similarity.errors[1])
+        assert scatters["mi210"].short == pytest.approx(similarity.one_source * similarity.errors[0])

@@ -52,10 +52,10 @@ def by_generation(name: str) -> float:
 
 def test_relatives_count_as_far_as_they_are_alike() -> None:
     """Where a generation is alike, its members count more than expected; where nothing is shared, less."""
-    alike = fitted_to(judging_rows(calibration({name: by_generation(name) for name in MACHINES}))).kinship
+    alike = fitted_to(judging_rows(calibration({name: by_generation(name) for name in MACHINES}))).similarity
     order = [MACHINES[(5 * place) % len(MACHINES)] for place in range(len(MACHINES))]  # twins no longer agree
     apart = {name: by_generation(other) for name, other in zip(MACHINES, order, strict=True)}
-    strange = fitted_to(judging_rows(calibration(apart))).kinship
+    strange = fitted_to(judging_rows(calibration(apart))).similarity
     closeness = [one.weights[MOST_WORDS] / one.weights[1] for one in (alike, strange)]
     assert closeness[0] > 16 > closeness[1]  # expected: four for each of two words
     assert alike.errors[MOST_WORDS] < strange.errors[MOST_WORDS]
@@ -65,9 +65,9 @@ def test_what_is_left_out_is_not_looked_at() -> None:
     """Without a generation the numbers are those of a calibration that never had it."""
     whole = {name: by_generation(name) for name in MACHINES}
     others = {name: share for name, share in whole.items() if "hopper" not in machine(name).family}
-    blind = fitted_to(judging_rows(calibration(whole)), "nvidia-hopper").kinship
-    assert blind == fitted_to(judging_rows(calibration(others))).kinship
-    assert blind != fitted_to(judging_rows(calibration(whole))).kinship
+    blind = fitted_to(judging_rows(calibration(whole)), "nvidia-hopper").similarity
+    assert blind == fitted_to(judging_rows(calibration(others))).similarity
+    assert blind != fitted_to(judging_rows(calibration(whole))).similarity
 
 
 def test_a_board_takes_the_numbers_without_what_it_scores() -> None:
@@ -93,7 +93,7 @@ def test_numbers_of_kinship_are_above_zero(field: str) -> None:
     numbers = {**vars(fitted_similarity()), field: 0.0}
     with pytest.raises(InputError, match="all numbers above 0"):
         SimilarityWeights.of(numbers)
-    with pytest.raises(InputError, match="no numbers of kinship"):
+    with pytest.raises(InputError, match="no numbers of similarity"):
         SimilarityWeights.of({name: value for name, value in numbers.items() if name != field})
 
 
@@ -103,4 +103,6 @@ def test_the_file_is_what_the_command_finds() -> None:
         pytest.skip("no public measurements here")
     judges = judging_rows(fitted(public_times()))
     for without in ("", "nvidia-ada"):
-        assert fitted_to(judges, without).kinship.weights == pytest.approx(fitted_similarity(without).weights, rel=1e-3)
+        assert fitted_to(judges, without).similarity.weights == pytest.approx(
+            fitted_similarity(without).weights, rel=1e-3
+        )

@@ -253,7 +253,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         devices_file.save(fit_devices(others, "the others", 60, typical=typical), tmp_path / "made.json")
         loaded = devices_file.load_device_calibration(tmp_path / "made.json")
         form = board.rows(name, chosen)
-        same = loaded.forecast(machine(name), kinship=fitted_similarity(generation_of(machine(name).family)))
+        same = loaded.forecast(machine(name), similarity=fitted_similarity(generation_of(machine(name).family)))
         assert same.predict([form]).time == pytest.approx(told.time, rel=1e-9)
         assert mean_error(told.time, form.times) < mean_error(board.roofline(name, chosen), form.times)
         row = chosen.iloc[0]

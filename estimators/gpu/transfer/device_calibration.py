@@ -124,7 +124,7 @@ class DeviceCalibration:
         machine: Machine,
         without: Sequence[str] = (),
         anchors: Sequence[OperationTimes] | None = None,
-        kinship: SimilarityWeights | None = None,
+        similarity: SimilarityWeights | None = None,
     ) -> Forecast:
         """The forecast for a machine, by the library that it names (`machine.runtime.library`) where that was measured.
 
@@ -134,7 +134,7 @@ class DeviceCalibration:
             Machines that do not count: those held out.
         anchors
             Rows measured on it; those that the calibration has where None.
-        kinship
+        similarity
             What the fitted machines count for it; as was found on all public rows where None.
         """
         anchors_here = (
@@ -149,8 +149,8 @@ class DeviceCalibration:
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
         spreads = library_spreads() if unknown else {}
-        kinship = fitted_similarity() if kinship is None else kinship
-        return Forecast(classes, self.machines, machine, kinship, tuple(without), tuple(anchors_here), spreads)
+        similarity = fitted_similarity() if similarity is None else similarity
+        return Forecast(classes, self.machines, machine, similarity, tuple(without), tuple(anchors_here), spreads)
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator

@@ -162,7 +162,7 @@ def fit_machine(
     )
 
 
-def weights(fits: Sequence[MachineFit], kinship: SimilarityWeights, family: str, library: str = "") -> FloatArray:
+def weights(fits: Sequence[MachineFit], similarity: SimilarityWeights, family: str, library: str = "") -> FloatArray:
     """What each measured machine counts for a machine of `family`, where the prior counts 1; shape (fits,).
 
     Parameters
@@ -170,10 +170,10 @@ def weights(fits: Sequence[MachineFit], kinship: SimilarityWeights, family: str,
     library
         Kernels of the target: what ran others counts less; "" takes a mixture of all.
     """
-    kin = np.array([kinship.weights[shared_words(fit.family, family)] for fit in fits])
-    scatter = kinship.scatter + np.array([fit.scatter for fit in fits])
+    weighed = np.array([similarity.weights[shared_words(fit.family, family)] for fit in fits])
+    scatter = similarity.scatter + np.array([fit.scatter for fit in fits])
     strange = np.array([bool(library and fit.library) and fit.library != library for fit in fits])
-    return np.asarray(kin * scatter.min() / scatter * np.where(strange, kinship.library, 1.0))
+    return np.asarray(weighed * scatter.min() / scatter * np.where(strange, similarity.library, 1.0))
 
 
 def of_one_chip(fits: Sequence[MachineFit], closest: int) -> bool:
@@ -189,7 +189,7 @@ def technology(machine: Machine) -> str:
 
 
 def pooled(
-    fits: Sequence[MachineFit], machine: Machine, kinship: SimilarityWeights, priors: Mapping[str, Prior] = PRIORS
+    fits: Sequence[MachineFit], machine: Machine, similarity: SimilarityWeights, priors: Mapping[str, Prior] = PRIORS
 ) -> FrozenDict[float]:
     """The parameters of a machine that was not measured: weighted means of those measured, in log space.
 
@@ -201,10 +201,10 @@ def pooled(
     if not fits:
         raise InputError("no measured machine to pool over")
     names = list(fits[0].values)
-    share = np.tile(weights(fits, kinship, machine.family, machine.runtime.library)[:, None], len(names))
+    share = np.tile(weights(fits, similarity, machine.family, machine.runtime.library)[:, None], len(names))
     if "memory_efficiency" in names:
         alike = np.array([fit.memory == technology(machine) for fit in fits])
-        share[:, names.index("memory_efficiency")] *= np.where(alike, 1.0, kinship.memory)
+        share[:, names.index("memory_efficiency")] *= np.where(alike, 1.0, similarity.memory)
     logs = np.log([[fit.values[name] for name in names] for fit in fits])
     prior = np.log([priors[name].value for name in names])
     mean = ((share * logs).sum(axis=0) + prior) / (share.sum(axis=0) + 1)

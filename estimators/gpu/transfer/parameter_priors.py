@@ -62,7 +62,7 @@ def believed(
     classes: Sequence[KernelClass],
     machines: Mapping[str, Machine],
     machine: Machine,
-    kinship: SimilarityWeights,
+    similarity: SimilarityWeights,
     without: Sequence[str] = (),
 ) -> ParameterPosterior:
     """What is known of a machine from fits alone: its own, or its family's mean; anchors are not looked at.
@@ -78,9 +78,9 @@ def believed(
     for one in (*classes, KernelClass(DEFAULT, ())):
         measured = None if machine.name in without else one.of(machine.name)
         fits = [fit for fit in one.fits if fit.machine not in (*without, machine.name)]
-        share = weights(fits, kinship, machine.family, machine.runtime.library) if fits else np.zeros(0)
+        share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
-        values = measured.values if measured else pooled(fits, machine, kinship, one.priors) if fits else rough
+        values = measured.values if measured else pooled(fits, machine, similarity, one.priors) if fits else rough
         start = len(names)
         names += [(one.name, parameter) for parameter in values]
         means += [float(np.log(value)) for value in values.values()]
@@ -96,7 +96,7 @@ def believed(
             spread = one.priors[parameter].spread / np.sqrt(total)
             columns[f"{one.name}.{parameter}"] = {index: float(spread)}
         for fit, weight in zip(fits, share, strict=True):
-            away = _deviation(one, machines[fit.machine], fit, fits, kinship) * np.sqrt(weight / total)
+            away = _deviation(one, machines[fit.machine], fit, fits, similarity) * np.sqrt(weight / total)
             for index, (parameter, value) in enumerate(zip(values, away, strict=True), start):
                 columns.setdefault(f"{fit.machine}.{parameter}", {})[index] = float(value)
     roots = np.zeros((len(names), len(columns)))
@@ -106,11 +106,11 @@ def believed(
 
 
 def _deviation(
-    one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit], kinship: SimilarityWeights
+    one: KernelClass, machine: Machine, fit: MachineFit, fits: Sequence[MachineFit], similarity: SimilarityWeights
 ) -> FloatArray:
     """How far a machine's own log parameters lie from what the other machines say of it."""
     others = [other for other in fits if other.machine != fit.machine]
     if not others:
         return np.array([one.priors[parameter].spread for parameter in fit.values])
-    predicted = pooled(others, machine, kinship, one.priors)
+    predicted = pooled(others, machine, similarity, one.priors)
     return np.asarray([np.log(value / predicted[parameter]) for parameter, value in fit.values.items()])

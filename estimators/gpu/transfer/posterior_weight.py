@@ -127,11 +127,11 @@ def accepted(before: ParameterPosterior, anchors: Sequence[OperationTimes], fact
     `anchors`: of classes that the belief knows, at least one row.
     `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
-    kin = LinearisedRows.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
+    linear = LinearisedRows.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
-    predicted = kin.at(np.zeros(kin.roots.shape[1]))
-    chosen = _tried(kin, predicted)
-    other = _tried(replace(kin, roots=np.concatenate([kin.roots, other_stack(before)], axis=1)), predicted)
+    predicted = linear.at(np.zeros(linear.roots.shape[1]))
+    chosen = _tried(linear, predicted)
+    other = _tried(replace(linear, roots=np.concatenate([linear.roots, other_stack(before)], axis=1)), predicted)
     if len(predicted) < FEW or other.least < OTHER_FALLS * chosen.least:
         chosen = other
     shares, errors, ranges = {}, {}, {}

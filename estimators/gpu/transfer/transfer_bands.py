@@ -50,9 +50,9 @@ class Scatter:
         return where(predicted < BORDER, self.short, self.long)
 
 
-def of_one_source(closest: int, kinship: SimilarityWeights) -> Scatter:
+def of_one_source(closest: int, similarity: SimilarityWeights) -> Scatter:
     """Of a machine that shares `closest` words of the family with the only machine, or chip, that was measured."""
-    return Scatter(*(2 * [kinship.one_source * kinship.errors[closest]]))
+    return Scatter(*(2 * [similarity.one_source * similarity.errors[closest]]))
 
 
 def at_least(known: Scatter, least: Scatter) -> Scatter:

@@ -70,7 +70,7 @@ class Forecast:
     """The forecast for one machine.
 
     `classes`, `machines`: what was fitted, and the fitted machines by name.
-    `kinship`: what they count for one another.
+    `similarity`: what they count for one another.
     `without`: machines that do not count: those held out.
     `measured`: rows measured on the machine, too few for a fit; those of classes that were fitted count.
     `libraries`: standard deviation of log time between kernel libraries of which the machine names none, by kind of
@@ -80,7 +80,7 @@ class Forecast:
     classes: tuple[KernelClass, ...]
     machines: Mapping[str, Machine]
     machine: Machine
-    kinship: SimilarityWeights
+    similarity: SimilarityWeights
     without: tuple[str, ...] = ()
     measured: tuple[OperationTimes, ...] = ()
     libraries: Mapping[str, float] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Forecast:
 
     @cached_property
     def _before(self) -> ParameterPosterior:
-        return believed(self.classes, self.machines, self.machine, self.kinship, self.without)
+        return believed(self.classes, self.machines, self.machine, self.similarity, self.without)
 
     def rule(self, name: str) -> Rule:
         """Of one class of operations."""
@@ -127,7 +127,7 @@ class Forecast:
             anchors = [form for form in self._anchors if form.name == name]
             predicted = joined_times(anchors) * np.exp(-changed.errors[name])
             result = replace(
-                result, scatter=widened(plain.scatter, changed.errors[name], predicted, self.kinship.tails)
+                result, scatter=widened(plain.scatter, changed.errors[name], predicted, self.similarity.tails)
             )
         return result
 
@@ -154,7 +154,7 @@ class Forecast:
         if name not in self._rules:
             one = self._by_name[name]
             fit = self._own(one)
-            rule = _repeated(one, fit, self.kinship) if fit else self._transferred(one)
+            rule = _repeated(one, fit, self.similarity) if fit else self._transferred(one)
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
         return self._rules[name]
@@ -164,20 +164,20 @@ class Forecast:
             return Rule(ShapeFactor(one, {}), one.scatters[self._closest(one)])
         trials = []
         for fit, others in self._turns(one):
-            values = pooled(others, self.machines[fit.machine], self.kinship, one.priors)
+            values = pooled(others, self.machines[fit.machine], self.similarity, one.priors)
             trials.append(self._trial(one, fit, others, values))
         share = repeats(trials)
         sources, closest = self._sources(one), self._closest(one)
-        transferred = left(trials, share, self.kinship.tails) if trials else self._scatter_of_one(one)
+        transferred = left(trials, share, self.similarity.tails) if trials else self._scatter_of_one(one)
         if of_one_chip(sources, closest):
-            transferred = at_least(transferred, of_one_source(closest, self.kinship))
-        return Rule(_factor(one, sources, self.machine, share, self.kinship), transferred)
+            transferred = at_least(transferred, of_one_source(closest, self.similarity))
+        return Rule(_factor(one, sources, self.machine, share, self.similarity), transferred)
 
     def _scatter_of_one(self, one: KernelClass) -> Scatter:
         """Where no measured machine can be left out, since there is one or none."""
         if not self._sources(one):
             return Scatter(UNKNOWN, UNKNOWN)
-        return of_one_source(self._closest(one), self.kinship)
+        return of_one_source(self._closest(one), self.similarity)
 
     def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
         """Each source, and the others that may predict it: no closer relatives than the target has."""
@@ -195,28 +195,28 @@ class Forecast:
         self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
     ) -> LeaveOneOutDevice:
         forms = one.sampled[fit.machine]
-        factor = _factor(one, others, self.machines[fit.machine], 1.0, self.kinship)
+        factor = _factor(one, others, self.machines[fit.machine], 1.0, self.similarity)
         closeness = max(shared_words(fit.family, other.family) for other in others)
         return LeaveOneOutDevice(
             np.log(times(forms, values)),
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),
-            scale=self.kinship.shaped[self._closest(one)] / self.kinship.shaped[closeness],
+            scale=self.similarity.shaped[self._closest(one)] / self.similarity.shaped[closeness],
         )
 
 
 def _factor(
-    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, kinship: SimilarityWeights
+    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, similarity: SimilarityWeights
 ) -> ShapeFactor:
     """Of several machines' residuals, relatives counting more."""
     if not fits:
         return ShapeFactor(one, {})
-    each = weights(fits, kinship, machine.family, machine.runtime.library)
+    each = weights(fits, similarity, machine.family, machine.runtime.library)
     each = share * each / each.sum()
     return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
 
 
-def _repeated(one: KernelClass, fit: MachineFit, kinship: SimilarityWeights) -> Rule:
+def _repeated(one: KernelClass, fit: MachineFit, similarity: SimilarityWeights) -> Rule:
     """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
     forms = thinned(one.rows.get(fit.machine, ()), 2 * SAMPLED)
     if not forms:
@@ -227,5 +227,5 @@ def _repeated(one: KernelClass, fit: MachineFit, kinship: SimilarityWeights) -> 
     residual = np.log(joined_times(forms)) - predicted
     share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
     predicted = predicted + share * around
-    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], kinship.tails)
+    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], similarity.tails)
     return Rule(ShapeFactor(one, {fit.machine: share}), repeated)

@@ -84,8 +84,8 @@ def _without(
 
 def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) -> list[ValidationRow]:
     """What rows that nobody chose are worth: worst and middle of some draws, machine and generation left out."""
-    kin = [other for other, there in made.machines.items() if shared_words(there.family, machine.family) >= 2]
-    without = (machine.name, *kin)
+    relatives = [other for other, there in made.machines.items() if shared_words(there.family, machine.family) >= 2]
+    without = (machine.name, *relatives)
     if len(form) < 4 * DRAWN or not any(
         f.machine not in without for c in made.classes if c.name == form.name for f in c.fits
     ):

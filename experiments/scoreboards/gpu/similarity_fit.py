@@ -146,9 +146,9 @@ class SimilarityStep:
         one, machine = self.rows.one, self.rows.machine
         return self.rows.predicted([pooled(self.others, machine, each, one.priors) for each in kinships])
 
-    def shape_logs(self, kinship: SimilarityWeights) -> FloatArray:
+    def shape_logs(self, similarity: SimilarityWeights) -> FloatArray:
         """What the others' rows add at the nearest shapes, shape (rows,), as much of it as is expected to repeat."""
-        each = weights(self.others, kinship, self.rows.fit.family, self.rows.machine.runtime.library)
+        each = weights(self.others, similarity, self.rows.fit.family, self.rows.machine.runtime.library)
         parts = (w * self.rows.shaped[o.machine] for w, o in zip(each / each.sum(), self.others, strict=True))
         return np.asarray(SHARE * np.sum(list(parts), axis=0))
 
@@ -164,8 +164,8 @@ class SimilarityModel:
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of the rows of all turns; see `TimeLaw`."""
-        kinship = weighed(parameters)
-        return np.asarray(np.exp(np.concatenate([turn.logs([kinship])[0] for turn in self.turns])))
+        similarity = weighed(parameters)
+        return np.asarray(np.exp(np.concatenate([turn.logs([similarity])[0] for turn in self.turns])))
 
     def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """See `SlopedLaw`: all differences of a turn at once."""
@@ -188,7 +188,7 @@ class SimilarityFit:
     """The fit of the law, and its numbers with those that follow from them."""
 
     law: LawFit
-    kinship: SimilarityWeights
+    similarity: SimilarityWeights
 
 
 def weighed(numbers: Mapping[str, FloatArray]) -> SimilarityWeights:
@@ -230,9 +230,9 @@ def _is_of(rows: JudgingRows, group: str) -> bool:
     return bool(group) and f"{rows.fit.family}-".startswith(f"{group}-")
 
 
-def _rounded(kinship: SimilarityWeights) -> SimilarityWeights:
+def _rounded(similarity: SimilarityWeights) -> SimilarityWeights:
     """Numbers of four digits."""
-    numbers = {name: np.ravel(value) for name, value in asdict(kinship).items()}
+    numbers = {name: np.ravel(value) for name, value in asdict(similarity).items()}
     short = {name: [float(f"{one:.4g}") for one in value] for name, value in numbers.items()}
     return SimilarityWeights.of({name: value if len(value) > 1 else value[0] for name, value in short.items()})
 
@@ -253,7 +253,7 @@ def _growth(turns: Sequence[SimilarityStep], errors: Sequence[FloatArray]) -> tu
     def predicted(numbers: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         return np.asarray(numbers["typical"] * np.array(_grown(numbers))[columns["closest"].astype(int)])
 
-    law = FormulaLaw("errors by kin", (typical, *steps), predicted, levels)
+    law = FormulaLaw("errors by relatives", (typical, *steps), predicted, levels)
     classes = [turn.rows.one.name for turn in turns]
     groups = {"class": classes, "machine": [f"{turn.rows.one.name} {turn.rows.fit.machine}" for turn in turns]}
     at = {"closest": closest.astype(float)}
@@ -279,10 +279,10 @@ def _grown(numbers: Mapping[str, FloatArray]) -> tuple[float, ...]:
     return vendor * generations, generations, 1.0, 1 / chip
 
 
-def _one_source(alone: Sequence[SimilarityStep], kinship: SimilarityWeights) -> float:
+def _one_source(alone: Sequence[SimilarityStep], similarity: SimilarityWeights) -> float:
     """Scatter of a machine by one chip alone, two words shared."""
     groups = [turn.cluster for turn in alone for _ in turn.rows.logs]
-    errors = [(turn.logs([kinship])[0] - turn.rows.logs) / kinship.errors[turn.closest] for turn in alone]
+    errors = [(turn.logs([similarity])[0] - turn.rows.logs) / similarity.errors[turn.closest] for turn in alone]
     return _spread(np.concatenate(errors), groups)
 
 
@@ -293,7 +293,7 @@ def _spread(errors: FloatArray, groups: Sequence[str]) -> float:
 
 
 def _tails(
-    turns: Sequence[SimilarityStep], judges: Mapping[tuple[str, str], JudgingRows], kinship: SimilarityWeights
+    turns: Sequence[SimilarityStep], judges: Mapping[tuple[str, str], JudgingRows], similarity: SimilarityWeights
 ) -> float:
     """The factor on the rms of others' errors within whose band 80 % of a left-out machine's rows lie.
 
@@ -301,10 +301,10 @@ def _tails(
     """
     seconds, half, measured, groups = [], [], [], []
     for turn in turns:
-        trials = [] if of_one_chip(turn.others, turn.closest) else _trials(turn, judges, kinship)
+        trials = [] if of_one_chip(turn.others, turn.closest) else _trials(turn, judges, similarity)
         if not trials:
             continue
-        logs = turn.logs([kinship])[0]
+        logs = turn.logs([similarity])[0]
         seconds.append(np.exp(logs))
         half.append(QUANTILE * left(trials, 0.0, 1.0).of(seconds[-1]))
         measured.append(np.exp(turn.rows.logs))
@@ -313,7 +313,7 @@ def _tails(
 
 
 def _trials(
-    turn: SimilarityStep, judges: Mapping[tuple[str, str], JudgingRows], kinship: SimilarityWeights
+    turn: SimilarityStep, judges: Mapping[tuple[str, str], JudgingRows], similarity: SimilarityWeights
 ) -> list[LeaveOneOutDevice]:
     """Machines left out among those that predict another, no closer relatives there than it has."""
     trials = []
@@ -324,7 +324,7 @@ def _trials(
         if inner:
             near = [one for one in inner if one.closest <= turn.closest]
             one = near[-1] if near else inner[-1]
-            logs, scale = one.logs([kinship])[0], kinship.errors[turn.closest] / kinship.errors[one.closest]
+            logs, scale = one.logs([similarity])[0], similarity.errors[turn.closest] / similarity.errors[one.closest]
             trials.append(LeaveOneOutDevice(logs, np.zeros(len(logs)), one.rows.logs, scale=scale))
     return trials
 

@@ -3,7 +3,7 @@
 `slipstick validate shipped` says what it is worth: every machine is taken out in turn, with its fits and what its rows
 say of scatter, and predicted by what is left.
 
-A calibration across devices without measured rows: parameters alone, and how far they err for what kin.
+A calibration across devices without measured rows: parameters alone, and how far they err for which relatives.
 
 It is small, holds nobody's measurements, and says less: nothing of the shapes at which libraries choose well or badly.
 """
@@ -58,21 +58,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def without_rows(calibration: DeviceCalibration, kinship: SimilarityWeights) -> DeviceCalibration:
+def without_rows(calibration: DeviceCalibration, similarity: SimilarityWeights) -> DeviceCalibration:
     """The same, reduced to parameters; scatters are learned from the rows before they go."""
     machines = calibration.machines
     classes = [
         replace(
             one,
             rows={},
-            scatters=tuple(_scatter(one, machines, closest, kinship) for closest in range(MOST_WORDS + 1)),
+            scatters=tuple(_scatter(one, machines, closest, similarity) for closest in range(MOST_WORDS + 1)),
         )
         for one in calibration.classes
     ]
     return replace(calibration, classes=tuple(classes), anchors=())
 
 
-def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int, kinship: SimilarityWeights) -> Scatter:
+def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int, similarity: SimilarityWeights) -> Scatter:
     """Every machine predicted from the mean of those that share at most `closest` words of its family."""
     trials = []
     for fit in one.fits:
@@ -81,14 +81,14 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int, ki
         others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
         forms = one.sampled.get(fit.machine)
         if others and forms:
-            predicted = np.log(times(forms, pooled(others, machines[fit.machine], kinship, one.priors)))
+            predicted = np.log(times(forms, pooled(others, machines[fit.machine], similarity, one.priors)))
             nearest = max(shared_words(fit.family, other.family) for other in others)
-            scale = kinship.errors[closest] / kinship.errors[nearest]
+            scale = similarity.errors[closest] / similarity.errors[nearest]
             trials.append(
                 LeaveOneOutDevice(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale)
             )
-    learned = left(trials, 0.0, kinship.tails) if trials else Scatter(UNKNOWN, UNKNOWN)
-    return at_least(learned, of_one_source(closest, kinship)) if of_one_chip(one.fits, closest) else learned
+    learned = left(trials, 0.0, similarity.tails) if trials else Scatter(UNKNOWN, UNKNOWN)
+    return at_least(learned, of_one_source(closest, similarity)) if of_one_chip(one.fits, closest) else learned
 
 
 SOURCE = "public times of GPU operations: NeuSight, DeepBench (FP32), aiconfigurator, AITER (BF16, FP8); fits alone"
@@ -153,23 +153,23 @@ def refit() -> ShippedFiles:
     """
     whole = fitted(public_times())
     made = fitted_kinships(judging_rows(whole))
-    numbers = {group: each.kinship for group, each in made.items()}
+    numbers = {group: each.similarity for group, each in made.items()}
     document = devices_file.to_dict(without_rows(whole, numbers[""]))
     document |= {name: rounded(document[name]) for name in ("classes", "scatters")}
     used = sum(fit.count for one in whole.classes for fit in one.fits)
     outer = tuple(_outer(whole, numbers))
     facts = {ALL: asdict(numbers.pop("")), WITHOUT: {group: asdict(one) for group, one in numbers.items()}}
     files = {"public times of GPU operations": whole.fingerprint[:16]}
-    kinship = FittedFile(NAME, files, used, {"kinship": made[""].law}, outer, NOTE, facts)
-    return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, outer, indent=None, beside=kinship)
+    similarity = FittedFile(NAME, files, used, {"kinship": made[""].law}, outer, NOTE, facts)
+    return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, outer, indent=None, beside=similarity)
 
 
 def _outer(whole: DeviceCalibration, numbers: Mapping[str, SimilarityWeights]) -> Iterator[OuterScore]:
     """By class of operations, every machine left out in turn: with its twins known, and with its generation unseen."""
-    for title, kin in (("machine", MOST_WORDS + 1), ("generation", GENERATION)):
+    for title, words in (("machine", MOST_WORDS + 1), ("generation", GENERATION)):
         for one in whole.classes:
             names = [fit.machine for fit in one.fits if one.sampled.get(fit.machine)]
-            turns = [(one.sampled[name], _left_out(whole, one, name, numbers.__getitem__, kin)) for name in names]
+            turns = [(one.sampled[name], _left_out(whole, one, name, numbers.__getitem__, words)) for name in names]
             known = [(forms, others.predict(forms)) for forms, others in turns if others is not None]
             if known:
                 measured = np.concatenate([joined_times(forms) for forms, _ in known])
@@ -221,25 +221,25 @@ def _left_out(
     whole: DeviceCalibration,
     one: KernelClass,
     name: str,
-    kinship: Callable[[str], SimilarityWeights],
-    kin: int = MOST_WORDS + 1,
+    similarity: Callable[[str], SimilarityWeights],
+    words: int = MOST_WORDS + 1,
 ) -> Forecast | None:
-    """Of a machine from the others that share fewer than `kin` words of its family; None where there are none.
+    """Of a machine from the others that share fewer than `words` words of its family; None where there are none.
 
-    `kinship`: the numbers without a generation or vendor (`unseen_group`).
+    `similarity`: the numbers without a generation or vendor (`unseen_group`).
     """
     left, here = whole.machines[name], device_name(whole.machines[name])
     names = {
-        n for n, o in whole.machines.items() if device_name(o) != here and shared_words(o.family, left.family) < kin
+        n for n, o in whole.machines.items() if device_name(o) != here and shared_words(o.family, left.family) < words
     }
     fits = tuple(fit for fit in one.fits if fit.machine in names)
     kept = {machine: forms for machine, forms in one.rows.items() if machine in names}
     if not fits:
         return None
-    counts = kinship(unseen_group([left.family], [fit.family for fit in fits]))
+    counts = similarity(unseen_group([left.family], [fit.family for fit in fits]))
     others = without_rows(replace(whole, classes=(replace(one, fits=fits, rows=kept),)), counts)
     # As it was measured: its kernels may have been launched in recorded graphs.
-    return others.forecast(one.sampled[name][0].machine, kinship=counts)
+    return others.forecast(one.sampled[name][0].machine, similarity=counts)
 
 
 BOARD = Board(

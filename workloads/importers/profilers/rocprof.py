@@ -5,7 +5,7 @@ Without `--hip-trace` a file holds the device alone.
 
 Source: https://github.com/ROCm/rocprofiler-sdk, source/docs/rocprofv3-schema.json
 
-rocprofv3's CSV: PREFIX_kernel_trace.csv, _memory_copy_trace.csv, _hip_api_trace.csv and their kin, one kind a file.
+rocprofv3's CSV: PREFIX_kernel_trace.csv, _memory_copy_trace.csv, _hip_api_trace.csv and the like, one kind a file.
 
 Source: https://github.com/ROCm/rocprofiler-sdk, source/docs/how-to/using-rocprofv3.rst
 """
