@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from slipstick.common.array_types import FloatArray, Mask
+
 FREEDOM = 4.0
 """Degrees of freedom of the noise's t law."""
 LONGEST = 1.0
@@ -55,7 +55,7 @@ class UserRows(ABC):
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log seconds of the rows, and their derivatives by the coordinates, shape (rows, size)."""
 
-    def likeliest(self, keep: npt.NDArray[np.bool_], start: FloatArray | None = None) -> FloatArray:
+    def likeliest(self, keep: Mask, start: FloatArray | None = None) -> FloatArray:
         """The coordinates of the highest probability.
 
         `keep`: which rows count, shape (rows,).
@@ -98,7 +98,7 @@ class UserRows(ABC):
         robust = 1.0 if np.isinf(self.freedom) else (self.freedom + 1) / (self.freedom + off**2)
         return np.asarray(robust / self.noise**2 * np.ones_like(off), dtype=float)
 
-    def _cost(self, modelled: FloatArray, point: FloatArray, keep: npt.NDArray[np.bool_]) -> float:
+    def _cost(self, modelled: FloatArray, point: FloatArray, keep: Mask) -> float:
         """Minus log probability."""
         error = ((self.measured - modelled) / self.noise)[keep]
         if np.isinf(self.freedom):
@@ -155,7 +155,7 @@ def left_out_errors(
     model: UserRows,
     best: FloatArray,
     shares: Sequence[float],
-    believed: Callable[[npt.NDArray[np.bool_]], FloatArray] | None = None,
+    believed: Callable[[Mask], FloatArray] | None = None,
     folds: int = 24,
 ) -> FloatArray:
     """Log(measured / predicted) of each row by the others, at every share of the way to what they say.

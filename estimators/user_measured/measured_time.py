@@ -21,6 +21,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict
@@ -39,7 +40,6 @@ from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBoun
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.estimators.training.training_estimator import TrainingEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import (
     csv_separator,
@@ -33,7 +33,6 @@ from slipstick.common.readers import (
 )
 from slipstick.common.units import LONGEST, SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import Readings, Row, read_caliper, read_caliper_folder, readings
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
 from slipstick.experiments.extrapolate.series_fields import (
@@ -560,7 +559,7 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     return seconds, (f"{column}: hours, minutes and seconds",) if clock and all(clock) else ()
 
 
-def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:
+def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> FloatArray:
     try:
         return np.array([with_e(row[column]) for _, row in rows], dtype=np.float64)
     except ValueError:

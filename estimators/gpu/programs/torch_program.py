@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.common.size_column import Sized, at_points
 from slipstick.estimators.base.estimator_base import PointByPoint, put_in
@@ -22,7 +23,6 @@ from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, p
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
