@@ -27,6 +27,20 @@ COARSE = 4.0
 """The noise with which the search begins, over the noise."""
 GAINED = 1e-3
 """A step that gains less log probability is the last one."""
+FAR, ENOUGH = 4.0, 3
+"""Standard deviations off what the others say at which a row is taken for a slip; of fewer rows none is."""
+
+
+def far_rows(logs: FloatArray, scatter: float = 0.0) -> list[int]:
+    """Places of rows that lie far off all others: a slip of the pen, another unit.
+
+    `logs`: of measured over modelled, shape (rows,).
+    `scatter`: least standard deviation that rows may show about the model; more where their median deviation says so
+        (1.4826 of them are a normal standard deviation; Rousseeuw and Croux, JASA 88, 1993).
+    """
+    off = np.abs(logs - np.median(logs))
+    spread = max(1.4826 * float(np.median(off)), scatter)
+    return [int(place) for place in np.flatnonzero(off > FAR * spread)] if len(logs) >= ENOUGH else []
 
 
 @dataclass(frozen=True, eq=False)
