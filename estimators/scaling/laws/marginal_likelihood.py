@@ -152,7 +152,7 @@ def noises(u: tuple[float, ...], repeats: tuple[float, ...], spread: float | Non
     else:
         freedom = float(np.maximum(counts - 1.0, 0.0).sum())
         pooled = (freedom * spread**2 + belief.runs * belief.repeats**2) / (freedom + belief.runs)
-        of_run, departures = pooled / counts, belief.departures
+        of_run, departures = np.maximum(pooled / counts, belief.known**2), belief.departures
     deviations, shares = np.array(departures).T
     plain = of_run[:, None] + deviations**2
     away = np.log2(u[-1] / np.array(u))[:, None]
