@@ -18,7 +18,6 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import (
-    csv_separator,
     decimal_mark,
     number_of,
     parse_json,
@@ -488,17 +487,13 @@ def _without_failed(rows: _Rows, header: Sequence[str], path: object) -> tuple[_
 
 
 def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
-    """The rows with the numbers of a locale as Python writes them.
+    """The rows with the numbers of a locale as Python writes them where commas part cells, of times and thousands.
 
-    Between semicolons and tabs every cell says which mark stands before fractions; between commas the times do alone:
-    there a cell with a comma is more often a list than a number.
+    There a cell with a comma is more often a list than a number.
     """
-    alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
     parted = [name for name in rows[0][1] if all(_PARTED.fullmatch(row[name]) for _, row in rows)]
-    chosen = dict.fromkeys([time_column, *parted]) if alone else rows[0][1]
+    chosen = dict.fromkeys([time_column, *parted])
     mark = decimal_mark(((line, row[name], False) for line, row in rows for name in chosen), path)
-    if mark == ",":
-        return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
     return [(line, {**row, **{name: pointed(row[name], mark) for name in chosen}}) for line, row in rows]
 
 
