@@ -65,7 +65,7 @@ class TorchProgram(ClippedAtPeak):
     """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
 
     def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
-        """See `ComposedEstimator.lowered_graph`; a workload with open sizes keeps its layout."""
+        """See `ComposedEstimator.lowered_graph`; a workload with sizes open besides its batch keeps its layout."""
         return lowered_graph(workload, machine)
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
@@ -110,7 +110,7 @@ def lowered_graph(workload: Workload, machine: Machine) -> Workload:
     """The operations that PyTorch launches: float32 convolutions rounded, and what its compiler makes of the rest."""
     rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
     fused = as_compiled(rounded, machine)
-    return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
+    return channels_last(fused) if machine.runtime.mode == "compiled" else fused
 
 
 def torch_program() -> Calibration:
