@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown, shown
 from slipstick.common.records import FrozenDict, Same
@@ -70,7 +71,6 @@ from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.formula import declared
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact

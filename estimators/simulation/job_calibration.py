@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_json, require_mapping
 from slipstick.common.records import FrozenDict
@@ -18,7 +19,6 @@ from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
 from slipstick.estimators.fitting.calibration_file import listed
 from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SCHEMA = "slipstick-job-calibration-1"
 MOST_NUMBERS, MOST_LINES = 1000, 1000

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
@@ -30,7 +31,6 @@ from slipstick.estimators.sparse.reuse_model import (
 )
 from slipstick.estimators.sparse.reuse_model import MEMORY_TERMS as SHARED_TERMS
 from slipstick.estimators.symbolic.cache_residency import missed
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.kernels.blocks import FAR, pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
 

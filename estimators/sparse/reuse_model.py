@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import read_json, require_mapping, unknown_name
@@ -65,7 +66,6 @@ def number(name: str, value: Any, high: float) -> float:
     return result
 
 
-FloatArray = npt.NDArray[np.float64]
 LabelKind = Literal["hot", "streaming"]
 LABEL_KINDS: tuple[LabelKind, ...] = ("hot", "streaming")
 SCHEMA = "slipstick-spmv-reuse-1"

@@ -55,7 +55,7 @@ class MeasuredSteps:
         measured, engine = cached_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
         running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
         made = served_step(workload, running, engine, run, measured.fit).estimator
-        return replace(made, source=f"{made.source}; {measured.text()}")
+        return replace(made, source="; ".join([made.source, measured.text(), *measured.slips]))
 
 
 @dataclass(frozen=True)

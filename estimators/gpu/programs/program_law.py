@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.common.array_types import FloatArray, Mask
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, ParameterPrior
 from slipstick.estimators.gpu.programs.program_classes import (
     FEATURES,
     features,
@@ -263,7 +264,7 @@ class _Point:
         return np.asarray(np.bincount(self.ops.program, values, self.ops.programs), dtype=float)
 
     @cached_property
-    def stepping(self) -> npt.NDArray[np.bool_]:
+    def stepping(self) -> Mask:
         """Which operations are steps of recurrent layers."""
         return np.asarray(self.ops.kinds < 0)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.size_column import Sized, largest, number, smallest
 from slipstick.estimators.base.operation_model import amount_of
@@ -26,7 +27,6 @@ from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.roofline.physical_bound import weight_bytes
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, RESIDENT, capacity_of_all, missed, rated_caches
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount, Cost

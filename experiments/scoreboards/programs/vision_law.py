@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
@@ -30,7 +31,6 @@ from slipstick.estimators.gpu.programs.program_law import (
 )
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.image_networks import image_network
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
