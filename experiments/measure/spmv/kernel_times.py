@@ -24,7 +24,8 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, cuts
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, cuts
+from slipstick.estimators.sparse.reuse_model import State
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel

@@ -8,7 +8,8 @@ import numpy as np
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels, State
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels
+from slipstick.estimators.sparse.reuse_model import State
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.measure.spmv.labels import KernelLabels, Key, MeasuredProduct, shipped_products
 from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, ran_together
@@ -30,8 +31,8 @@ def predicted(host: HostKernels, product: MeasuredProduct, kernel: str, state: S
     """Seconds of a measured product from its counts alone."""
     costs = host.of(kernel, state)
     if threads == 1:
-        return costs.seconds(product.counts, host.caches)
-    every = [costs.parts(one, host.caches) for one in product.chunks[SPLIT_OF[kernel], threads]]
+        return costs.seconds(product.counts)
+    every = [costs.parts(one) for one in product.chunks[SPLIT_OF[kernel], threads]]
     return host.threads_of(kernel, state).seconds(every, threads)
 
 

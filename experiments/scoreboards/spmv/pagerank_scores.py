@@ -17,7 +17,8 @@ from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, shipped_reuse
+from slipstick.estimators.sparse.kernel_costs import shipped_blocks
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
 from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
@@ -75,12 +76,12 @@ def models(host: Machine) -> dict[str, ComposedEstimator]:
     def piecewise(spmv: OperationModel, loops: OperationModel) -> ComposedEstimator:
         return ComposedEstimator(Piecewise(FrozenDict({"spmv": spmv}), loops), Sequential(), "eq. 3")
 
-    hot, streaming = (replace(shipped_reuse(kind), clock=float(host.clock)) for kind in LABEL_KINDS)
+    hot, streaming = (replace(shipped_blocks(kind).costs[0], clock=float(host.clock)) for kind in LABEL_KINDS)
     return {
         "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
         "roofline for all, SpMV too": piecewise(Roofline(), LoopRoofline()),
         "ours at the clock of the labels": piecewise(streaming, LevelLoops()),
-        "ours": piecewise(shipped_reuse(), LevelLoops()),
+        "ours": piecewise(shipped_blocks().costs[0], LevelLoops()),
     }
 
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import OuterScore
-from slipstick.estimators.sparse.kernel_costs import LEARNT_ROWS, SHIPPED, HostKernels, KernelCosts, term_amounts
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, TRAINED
+from slipstick.estimators.sparse.kernel_costs import SHIPPED, TRAINED, HostKernels
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, LEARNT_ROWS, KernelCosts
 from slipstick.estimators.sparse.spmv_devices import FORMATS
 from slipstick.estimators.sparse.spmv_devices import SHIPPED as DEVICES
 from slipstick.experiments.measure.spmv.labels import MeasuredProduct, shipped_labels, shipped_products
-from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, fit_labels, held_out_logs
+from slipstick.experiments.methods.spmv.kernel_fits import amounts_of, fit_kernels, fit_labels, held_out_logs
 from slipstick.experiments.scoreboards.spmv.ginkgo import fit_public
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 
@@ -54,7 +54,7 @@ def _score(
     logs, seconds, half, families = [], [], [], set()
     for one in kernels:
         chosen = [product for product in products if (one.kernel, one.state, 1) in product.seconds]
-        amounts = np.array([term_amounts(p.counts, host.caches, one.state, one.reach, learnt) for p in chosen])
+        amounts = amounts_of([p.counts for p in chosen], one.sizes, one.state, one.reach, learnt)
         measured = np.array([p.seconds[one.kernel, one.state, 1] for p in chosen])
         families |= {p.family for p in chosen}
         logs.append(held_out_logs(amounts, measured, [p.family for p in chosen]))
