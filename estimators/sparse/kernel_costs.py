@@ -12,28 +12,26 @@ from functools import cache
 from itertools import pairwise
 from math import hypot, log
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import unknown_name
-from slipstick.common.records import FrozenDict
+from slipstick.common.readers import of_schema, read_json, unknown_name
+from slipstick.common.records import FrozenDict, of_kind
 from slipstick.estimators.sparse.reuse_model import (
     LABEL_KINDS,
     MEMORY_TERMS,
     SUFFIX,
     CacheSizes,
-    Document,
     KernelCosts,
     State,
     check_state,
-    from_document,
 )
 from slipstick.workloads.kernels.blocks import pattern_counts
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
-SCHEMA = "slipstick-spmv-kernels-1"
+SCHEMA = "slipstick-spmv-kernels-2"
 TRAINED = Path(__file__).parent / "trained"
 SHIPPED = TRAINED / "spmv-kernels.json"
 
@@ -215,26 +213,6 @@ class HostKernels:
         several = self.threads_of(kernel, state)
         return hypot(several.spread, MORE_THREADS * max(0.0, log(threads / several.measured)))
 
-    def document(self) -> dict[str, Any]:
-        """All of it as plain values for JSON, with units in the names."""
-        core = self.costs[0]
-        plain = ("kernel", "state", "software", "spread", "freedom", "reach")
-        return {
-            "schema": SCHEMA,
-            "machine": self.machine,
-            "source": self.source,
-            "clock_hz": core.clock,
-            "cores": self.cores,
-            "caches_bytes": {"L2": core.sizes.L2, "L3": core.sizes.L3},
-            "kernels": [
-                {name: getattr(one, name) for name in plain} | {"cost_s": dict(one.cost)} for one in self.costs
-            ],
-            "threads": {
-                name: {"start_s": one.start, "shared": one.shared, "spread": one.spread, "measured": one.measured}
-                for name, one in self.threads.items()
-            },
-        }
-
 
 MORE_THREADS = 0.15
 """Spread for every factor e of threads beyond those measured; a guess: nobody measured more threads here."""
@@ -245,7 +223,8 @@ def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
 
     Raises InputError where the file holds no such thing.
     """
-    return from_document(path, SCHEMA, "kernels (slipstick spmv calibrate and train write them)", _host)
+    fields = of_schema(read_json(path), SCHEMA, path, "costs that slipstick spmv calibrate and train write")
+    return of_kind(HostKernels, fields, str(path))
 
 
 @cache
@@ -255,31 +234,6 @@ def shipped_blocks(label: str = "streaming") -> HostKernels:
     Raises InputError where the label kind is unknown.
     """
     return load_host_kernels(TRAINED / f"spmv-{check_state(label, LABEL_KINDS)}.json")
-
-
-def _host(document: Document) -> HostKernels:
-    sizes = CacheSizes(**{str(name): float(size) for name, size in document["caches_bytes"].items()})
-    source, clock = str(document.get("source", "")), float(document["clock_hz"])
-    costs = tuple(
-        KernelCosts(
-            str(one["kernel"]),
-            one["state"],
-            FrozenDict({str(name): float(value) for name, value in one["cost_s"].items()}),
-            sizes,
-            clock,
-            float(one["spread"]),
-            None if one.get("freedom") is None else float(one["freedom"]),
-            float(one["reach"]),
-            str(one.get("software", "")),
-            source,
-        )
-        for one in document["kernels"]
-    )
-    several = {
-        str(name): ThreadCosts(float(one["start_s"]), float(one["shared"]), float(one["spread"]), int(one["measured"]))
-        for name, one in document["threads"].items()
-    }
-    return HostKernels(str(document["machine"]), int(document["cores"]), costs, FrozenDict(several), source)
 
 
 def beside(machine_file: str | Path) -> Path:

@@ -7,23 +7,20 @@ product) or cold (caches emptied before), add others about memory: which level t
 matrix itself come from, by reuse volume against the machine's cache capacities. Costs inside the core follow the
 machine's clock, those beyond the caches do not. A kernel's costs are its own: scipy's loop, ours and MKL's differ by
 more than matrices of one kernel do.
-
-Files of fitted costs are JSON with a schema, read within bounds: those of devices, of a host's kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
@@ -31,39 +28,9 @@ from slipstick.estimators.symbolic.formula import Formula, Parameter, check_para
 from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.blocks import FAR, LINE_BYTES, LONG_ROWS, VOLUME_EDGES, BlockTable
-
-Document = Mapping[str, Any]
-Made = TypeVar("Made")
-
-
-def from_document(path: str | Path, schema: str, what: str, made: Callable[[Document], Made]) -> Made:
-    """What `made` makes of a file's document.
-
-    Raises InputError, which names the file, where the schema is another or `made` finds a field missing or wrong.
-    """
-    document = require_mapping(read_json(path), path, "file")
-    if document.get("schema") != schema:
-        raise InputError(f"{path}: want {what} of schema {schema!r}")
-    try:
-        return made(document)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: {what} without a usable {error}") from None
-
-
-def number(name: str, value: Any, high: float) -> float:
-    """A field as a number, in the unit that it has in the file.
-
-    Raises ValueError where it is none of 0 to `high`.
-    """
-    result = float(value)
-    if not 0 <= result <= high:
-        raise ValueError(f"{name} = {result:g}: want a number in [0, {high:g}]")
-    return result
-
 
 State = Literal["hot", "streaming", "warm", "cold"]
 LABEL_KINDS: tuple[State, ...] = ("hot", "streaming")
@@ -104,8 +71,6 @@ COUNTS = {
 }
 """The count of terms that do not depend on the machine."""
 NEEDED = (*dict.fromkeys(COUNTS.values()), "columns", "footprint", *FAR)
-ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
-"""Families, by how their names begin, whose products are spread over thousands of threads."""
 MIDDLES = tuple(edge / 2 for edge in (*VOLUME_EDGES, VOLUME_EDGES[-1] * 4))
 """Bytes in the middle of each class of reuse volume, by their logarithm."""
 CLASS_SHARPNESS = BLOCKS
@@ -166,8 +131,8 @@ def cache_levels(machine: Machine) -> tuple[str, str]:
 
 
 def is_accelerator(machine: Machine) -> bool:
-    """Whether a machine is one of `ACCELERATORS`."""
-    return machine.family.startswith(ACCELERATORS)
+    """Whether products are spread over thousands of threads there, and not over cores as a processor's."""
+    return machine_kind(machine) not in ("cpu", "many-core")
 
 
 def caches_of_core(machine: Machine) -> CacheSizes:

@@ -186,9 +186,7 @@ class OnDevice:
         return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
 
 
-def predictor(
-    machine: Machine | None = None, known: HostKernels | TrainedDevices | None = None
-) -> OnKernel | OnDevice:
+def predictor(machine: Machine | None = None, known: HostKernels | TrainedDevices | None = None) -> OnKernel | OnDevice:
     """What answers for a machine (None: the host that the labels were measured on).
 
     `known`: a host's kernels, of which the first answers, or devices; those that ship if None (streaming labels).

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.kernel_costs import (
+    SCHEMA,
     HostKernels,
     ThreadCosts,
     beside,
@@ -151,7 +152,7 @@ def test_a_host_file_comes_back_and_a_damaged_one_is_refused(tmp_path: Path) -> 
     own = host(ThreadCosts(2e-6, 0.3, 0.1, 2))
     path = beside(tmp_path / "my-host.yaml")
     assert path.name == "my-host.spmv.json"
-    write_json(path, own.document(), indent=1)
+    write_json(path, as_document(own, SCHEMA), indent=1)
     assert load_host_kernels(path) == own
     text = path.read_text()
     for old, new in (

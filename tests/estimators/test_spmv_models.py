@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.kernel_costs import HostKernels, load_host_kernels, shipped_blocks
+from slipstick.estimators.sparse.kernel_costs import SCHEMA, HostKernels, load_host_kernels, shipped_blocks
 from slipstick.estimators.sparse.reuse_model import (
     LABEL_KINDS,
     TERMS,
@@ -92,13 +92,13 @@ def test_costs_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
     times = 1e-9 * (1 + blocks.column("row_changes") / 250.0)
     model = replace(fit_blocks(blocks, times, "hot", HOST, 2e9, "a test"), spread=0.1)
     kernels = HostKernels("a host", 1, (model,), source="a test")
-    write_json(tmp_path / "m.spmv.json", kernels.document(), indent=1)
+    write_json(tmp_path / "m.spmv.json", as_document(kernels, SCHEMA), indent=1)
     assert load_host_kernels(tmp_path / "m.spmv.json") == kernels
     text = (tmp_path / "m.spmv.json").read_text()
     for wrong, said in (
         ("PK no", "JSON"),
-        (text.replace("clock_hz", "clock"), "clock_hz"),
-        ("{}", "want kernels"),
+        (text.replace('"clock"', '"clocks"'), "clock"),
+        ("{}", "costs that slipstick spmv calibrate"),
     ):
         (tmp_path / "bad.spmv.json").write_text(wrong)
         with pytest.raises(InputError, match=rf"bad\.spmv\.json.*{said}"):
@@ -126,7 +126,8 @@ def test_permuting_a_large_matrix_costs_more() -> None:
 def test_piecewise_pagerank_is_equation_3() -> None:
     problem = pagerank_problem(generators.rmat(9, 3000, 1))
     host = machine("haswell-e5-2630-core")
-    model = ComposedEstimator(Piecewise(FrozenDict({"spmv": shipped_blocks("hot").costs[0]}), LoopRoofline()), Sequential())
+    products = FrozenDict({"spmv": shipped_blocks("hot").costs[0]})
+    model = ComposedEstimator(Piecewise(products, LoopRoofline()), Sequential())
     one, ten = (model.estimate(pagerank(problem, k), host) for k in (1, 10))
     loops = {part.name: part.time for part in one.parts}
     assert one.time == pytest.approx(sum(loops.values()))

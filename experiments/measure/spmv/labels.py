@@ -17,10 +17,10 @@ from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
 from slipstick.common.frames import parquet_frame
 from slipstick.common.optional_packages import source_only
-from slipstick.common.readers import read_json
+from slipstick.common.readers import of_schema, read_json
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, chunks, counts_of
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, Document, State, check_state, from_document
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, State, check_state
 from slipstick.experiments.measure.spmv.block_times import BlockTimes
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
@@ -108,10 +108,8 @@ class Labels:
 
         Raises InputError where the file's schema is another.
         """
-        facts = read_json(self.path.with_suffix(".json"))
-        if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
-            raise InputError(f"{self.path.with_suffix('.json')}: want labels of schema {SCHEMA!r}")
-        return facts
+        path = self.path.with_suffix(".json")
+        return of_schema(read_json(path), SCHEMA, path, "labels")
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -358,10 +356,8 @@ def shipped_products() -> KernelLabels:
     """
     if not PRODUCTS.exists():
         raise source_only("measured sparse products")
-    return from_document(PRODUCTS, PRODUCTS_SCHEMA, "products", _labels)
+    document = of_schema(read_json(PRODUCTS), PRODUCTS_SCHEMA, PRODUCTS)
 
-
-def _labels(document: Document) -> KernelLabels:
     parts = (tuple(_product(name, one) for name, one in document[part].items()) for part in ("calibration", "judged"))
     host = Machine.model_validate(document["host"])
     calibration, judged = parts

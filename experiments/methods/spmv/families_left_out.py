@@ -26,8 +26,10 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import nn, torch
 from slipstick.common.optional_packages import require_packages
+from slipstick.common.readers import of_schema, read_json
+from slipstick.common.records import of_kind
 from slipstick.common.writer import write_json
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, State, check_state, from_document
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, State, check_state
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
 from slipstick.experiments.methods.spmv.kernel_fits import constant, errors, reuse_of
 from slipstick.workloads.kernels.blocks import BLOCK
@@ -296,7 +298,7 @@ def read_folds(path: Path) -> list[FamilyErrors]:
 
     Raises InputError where it is no such file.
     """
-    return from_document(path, SCHEMA, "folds", lambda document: [FamilyErrors(**one) for one in document["folds"]])
+    return list(of_kind(tuple[FamilyErrors, ...], of_schema(read_json(path), SCHEMA, path).get("folds"), str(path)))
 
 
 def rows_of(folds: Sequence[FamilyErrors]) -> list[dict[str, Any]]:

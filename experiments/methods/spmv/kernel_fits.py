@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels, ThreadCosts, beside, counts_of
+from slipstick.estimators.sparse.kernel_costs import SCHEMA, SPLIT_OF, HostKernels, ThreadCosts, beside, counts_of
 from slipstick.estimators.sparse.reuse_model import (
     LABEL_KINDS,
     LEARNT_ROWS,
@@ -271,7 +271,7 @@ def calibrate(
     text = f"{machine.name}, {date.today().isoformat()}, {len(result)} matrices, least of interleaved rounds"
     host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text)
     target = beside(path)
-    write_json(target, host.document(), indent=1)
+    write_json(target, as_document(host, SCHEMA), indent=1)
     return host, target
 
 
@@ -395,5 +395,5 @@ def train_and_save(save: Path, folder: Path | None, label: str, largest: int) ->
         raise InputError(f"{save}: want a name that ends in {SUFFIX}")
     kind = check_state(label, LABEL_KINDS)
     host, blocks = fit_labels(FolderLabels(folder) if folder else shipped_labels(), kind, largest)
-    write_json(save, host.document(), indent=1)
+    write_json(save, as_document(host, SCHEMA), indent=1)
     return host.costs[0], {"label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}

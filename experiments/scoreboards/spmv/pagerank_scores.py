@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.arrays import read_arrays
-from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json
+from slipstick.common.readers import of_schema, read_json
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import OperationModel
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -47,9 +46,7 @@ def rows() -> list[ValidationRow]:
     """
     if not MEASURED.exists():
         return [skipped(DATASET, f"{MEASURED.name}: no quiet measurement")]
-    document = read_json(MEASURED)
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise InputError(f"{MEASURED}: want measurements of schema {SCHEMA!r}")
+    document = of_schema(read_json(MEASURED), SCHEMA, MEASURED)
     result: list[ValidationRow] = []
     for name, facts in document["graphs"].items():
         graph = graph_of(name, facts, data_folder())
