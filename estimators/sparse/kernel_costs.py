@@ -197,14 +197,24 @@ class HostKernels:
         `sizes`, `clock` [Hz]: of another machine's core; the host's own if None.
         Raises InputError where the kernel, or its threads, were not calibrated.
         """
-        costs, pieces = self.of(kernel, state), [matrix]
-        if threads > 1:
-            several = self.threads_of(kernel, state)
-            pieces = chunks(matrix, threads, split_of(kernel)) or pieces
-        every = [costs.parts(counts_of(piece), sizes, clock) for piece in pieces]
+        pieces = [matrix] if threads == 1 else chunks(matrix, threads, split_of(kernel)) or [matrix]
+        return self.of_counts([counts_of(piece) for piece in pieces], kernel, state, threads, sizes, clock)
+
+    def of_counts(
+        self,
+        pieces: Sequence[Mapping[str, float]],
+        kernel: str,
+        state: State,
+        threads: int,
+        sizes: CacheSizes | None = None,
+        clock: float | None = None,
+    ) -> tuple[float, float]:
+        """As `seconds`, from the counts of the chunks that threads work on; of the whole matrix on one."""
+        several = self.threads_of(kernel, state) if threads > 1 else None
+        every = [self.of(kernel, state).parts(piece, sizes, clock) for piece in pieces]
         sums = [(sum(one.values()), sum(v for name, v in one.items() if name in MEMORY_TERMS)) for one in every]
         waiting = max(memory / max(whole, 1e-300) for whole, memory in sums)
-        return several.seconds(every, threads) if threads > 1 else sums[0][0], waiting
+        return several.seconds(every, threads) if several else sums[0][0], waiting
 
     def spread(self, kernel: str, state: State, threads: int = 1) -> float:
         """Of log time over matrices; beyond the threads measured it grows with the logarithm of their ratio."""

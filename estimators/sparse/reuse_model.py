@@ -228,10 +228,6 @@ class KernelCosts(FormulaModel):
             for name, amount in amounts.items()
         }
 
-    def seconds(self, counts: Mapping[str, float], sizes: CacheSizes | None = None) -> float:
-        """Of one product."""
-        return float(sum(self.parts(counts, sizes).values()))
-
     def seconds_per_nonzero(self, blocks: BlockTable) -> FloatArray:
         """Of every block, on the core that the costs were fitted on."""
         return np.asarray(sum(self.parts(counts_of_blocks(blocks)).values())) / blocks.size

@@ -64,7 +64,7 @@ def test_costs_that_made_the_times_are_found_again() -> None:
     found = calibrated("scipy", "warm", products, OWN)
     assert found.spread < 0.2
     assert found.freedom == 4
-    assert [found.seconds(one, CACHES) for one in counts] == pytest.approx(times.tolist(), rel=1e-6)
+    assert [sum(found.parts(one).values()) for one in counts] == pytest.approx(times.tolist(), rel=1e-6)
 
 
 def test_spreads_hold_the_share_they_promise() -> None:
@@ -113,7 +113,7 @@ def test_what_threads_cost_is_found_again() -> None:
     for number, matrix in enumerate((*matrices(), stencil((700, 700), 5), stencil((900, 900), 5))):
         counts, pieces = counts_of(matrix), chunk_counts(matrix, [2])
         both = truth.seconds([costs.parts(one, CACHES) for one in pieces["rows", 2]], 2)
-        seconds = {("numba", "warm", 1): costs.seconds(counts, CACHES), ("numba", "warm", 2): both}
+        seconds = {("numba", "warm", 1): sum(costs.parts(counts).values()), ("numba", "warm", 2): both}
         products.append(MeasuredProduct(matrix.name, "abcd"[number % 4], counts, pieces, seconds))
     large = [one for one in products if one.seconds["numba", "warm", 2] < 2 * one.seconds["numba", "warm", 1]]
     found = fit_threads(costs, 2, products)

@@ -287,31 +287,21 @@ def public_formats(data: Data) -> Iterator[Scored | ValidationRow]:
     for stored in FORMATS:
         known, targets, _ = _read(data, stored)
         costs = _costs(known)
-        parts = []
+        parts, devices, medians = [], list[str](), list[str]()
         for test in targets.values():
             train = {name: products for name, products in known.items() if products.machine.name != test.machine.name}
             if not is_accelerator(test.machine) or not train:
                 continue
             trained = left_out(train, costs)
-            parts.append((test, predict(trained.model, test), trained))
+            ours = predict(trained.model, test)
+            half = np.full(len(ours), _half(trained))
+            parts.append((test.seconds, ours, test.roofline * trained.model.usual, half))
+            devices += [test.device] * len(ours)
+            medians.append(f"{test.device} {relative_quantile(0.5, ours, test.seconds):.3f}")
         if not parts:
             yield skipped(FORMATS_DATASET, f"{stored}: no accelerator of the catalogue")
             continue
-        measured, ours, roofline, half = (
-            np.concatenate(values)
-            for values in zip(
-                *(
-                    (
-                        test.seconds,
-                        predicted,
-                        test.roofline * trained.model.usual,
-                        np.full(len(predicted), _half(trained)),
-                    )
-                    for test, predicted, trained in parts
-                ),
-                strict=True,
-            )
-        )
+        measured, ours, roofline, half = map(np.concatenate, zip(*parts, strict=True))
         yield Scored(
             f"accelerators, {stored}",
             "device unseen",
@@ -321,9 +311,8 @@ def public_formats(data: Data) -> Iterator[Scored | ValidationRow]:
             (MEDIAN_GOAL, None),
             {"roofline x median efficiency of the other devices": roofline},
             half=half,
-            groups=[test.device for test, ours, _ in parts for _ in ours],
-            reason="medians by device: "
-            + ", ".join(f"{test.device} {relative_quantile(0.5, ours, test.seconds):.3f}" for test, ours, _ in parts),
+            groups=devices,
+            reason=f"medians by device: {', '.join(medians)}",
         )
 
 

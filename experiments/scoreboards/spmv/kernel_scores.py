@@ -29,11 +29,8 @@ def rows() -> list[ValidationRow]:
 
 def predicted(host: HostKernels, product: MeasuredProduct, kernel: str, state: State, threads: int) -> float:
     """Seconds of a measured product from its counts alone."""
-    costs = host.of(kernel, state)
-    if threads == 1:
-        return costs.seconds(product.counts)
-    every = [costs.parts(one) for one in product.chunks[SPLIT_OF[kernel], threads]]
-    return host.threads_of(kernel, state).seconds(every, threads)
+    pieces = [product.counts] if threads == 1 else product.chunks[SPLIT_OF[kernel], threads]
+    return host.of_counts(pieces, kernel, state, threads)[0]
 
 
 def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, threads: int) -> ValidationRow:
