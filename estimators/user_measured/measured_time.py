@@ -26,7 +26,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import UNMEASURED
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, REPEAT, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
@@ -48,9 +48,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 
-REPEAT = 0.04
-"""Standard deviation of the log of a time between two runs of the same program on the same machine: sweeps of training
-steps that were measured twice are 0 to 7 % apart (docs/notes/seqpoint.md), a difference of two such runs."""
 LONGEST = 1e9
 """Seconds: thirty years."""
 NOISES = {0.01: 0.2, 0.02: 0.3, 0.04: 0.3, 0.08: 0.15, 0.16: 0.05}
