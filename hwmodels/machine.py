@@ -194,11 +194,11 @@ class Machine(Record):
             made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
         if made.dies.count != self.dies.count:
-            made._stated = self.stated._shared(made.dies.count / self.dies.count)
+            made._stated = self.stated.part(made.dies.count / self.dies.count)
         return made
 
-    def _shared(self, share: float) -> Machine:
-        """The same board with a share of its power and price, as a partition of its dies has them."""
+    def part(self, share: float) -> Machine:
+        """The same board with a share of its power and price, as a partition of it has them."""
         cap, price = (None if one is None else one * share for one in (self.power.cap, self.price))
         power = Power.model_construct(**{**fields_in(self.power), "idle": self.power.idle * share, "cap": cap})
         return self.unchecked(power=power, price=price)
