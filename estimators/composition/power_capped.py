@@ -2,11 +2,13 @@
 
 The law is that of `operation.power.power_cap`. What the work draws at the board's rated cap is that of `consumption`,
 what the time does at a lower clock is the composite's own answer; the longer of that and of its answer under the cap
-holds, since some formulas hold single kernels back. A cap above the rated one is the rated one.
+holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where idle power,
+which no limit moves, is set beside it: that is a board of another rating.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -37,7 +39,7 @@ from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP, CLOCK = "machine.power.cap", "machine.clock"
+CAP, CLOCK, IDLE = "machine.power.cap", "machine.clock", "machine.power.idle"
 
 
 def cap_was_set(machine: Machine, clock: Clock) -> bool:
@@ -75,7 +77,7 @@ def clock_left(
     highest, stated = np.asarray(clock, dtype=np.float64), machine.stated.clock
     more = dynamic_share(highest / stated, knee(machine) / stated)
     cap = np.asarray(free.get(CAP, machine.power.cap), dtype=np.float64)
-    left = BusyPower(power.static, power.dynamic * more).clock(np.minimum(cap, rated), knee(machine) / highest)
+    left = BusyPower(power.static, power.dynamic * more).clock(cap, knee(machine) / highest)
     return np.asarray(left * highest)
 
 
@@ -166,12 +168,12 @@ class PowerCappedTimes:
         rated, _ = rated_watts(self.machine)
         given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
         refuse_idle_cap(self.machine, given[CAP])
-        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rated)
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), math.inf if IDLE in values else rated)
         clock = np.asarray(given[CLOCK], dtype=np.float64)
         # what the work draws is known at the stated clock: the cap's clock is that of the work there
         stated = self.machine.stated.clock
         full = {**given, CAP: np.full(given[CAP].shape, rated), CLOCK: np.full(clock.shape, stated)}
-        known = {name: value for name, value in given.items() if name in self.free} | {CLOCK: full[CLOCK]}
+        known = {name: given[name] for name in (*self.free, CAP)} | {CLOCK: full[CLOCK]}
         highest = np.maximum(clock, stated)
         left = clock_left(self.consumed, self.machine, known, self.inner(full), highest)
         if np.all(left >= clock):

@@ -89,6 +89,24 @@ def test_a_higher_clock_under_a_cap_that_was_set_is_no_slower() -> None:
     assert alone.time == pytest.approx(frame.time_s.iloc[-1], rel=1e-9)
 
 
+def test_a_cap_beside_an_idle_power_is_another_boards_rating() -> None:
+    """An H100 PCIe with the clock, cores, bandwidth and power of an SXM5 (data sheets: 756, 989 TFLOP/s) is faster."""
+    sizes = {f"workload.{name}": 8192.0 for name in "mnk"}
+    board = {
+        "clock": 1.98e9,
+        "cores": 132.0,
+        "memory.HBM2e.bandwidth": 3.352e12,
+        "power.cap": 700.0,
+        "power.idle": 105.0,
+    }
+    there = {f"machine.{path}": value for path, value in board.items()}
+    ranges = {name: [value] for name, value in there.items()}
+    row = whatif("gemm", "h100-pcie", ranges, settings=sizes, dtype="bfloat16").frame.iloc[0]
+    alone = question("gemm", "h100-pcie", None, {**sizes, **there}, dtype="bfloat16").answer()
+    assert row.time_ratio == pytest.approx(756 / 989, rel=0.1)
+    assert (alone.time, alone.energy) == pytest.approx((row.time_s, row.energy_J), rel=1e-9)
+
+
 def test_a_measured_time_moves_by_the_ratio_of_the_answers_under_a_cap() -> None:
     """As a table and as one answer, which says what the machine was when it was measured."""
     cap = {"machine.power.cap": 150.0}

@@ -155,7 +155,9 @@ def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
         cache_rate = Largest(main, path)
         if path.has(symbol("machine.clock")):
             beside = symbol(f"{prefix}overlap") * main / path
-            main *= (1 + beside * Smallest(1, symbol("machine.clock") / symbol(f"machine.{STATED_CLOCK}"))) / (1 + beside)
+            main *= (1 + beside * Smallest(1, symbol("machine.clock") / symbol(f"machine.{STATED_CLOCK}"))) / (
+                1 + beside
+            )
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
