@@ -115,7 +115,7 @@ def sides(op: Op, machine: Machine) -> Sides:
     rated = rates(op, machine)
     free, flop = arithmetic(rated, lambda *at: product_of_fields(machine.peak_factors(*at)))
     inline = machine.memory[machine.main_memory].ecc == "inline"
-    has = resources(machine, free, INLINE_ECC if inline else 1.0, 1 / KEPT_BYTES)
+    has = resources(machine, free, INLINE_ECC if inline else 1.0, 1 / KEPT_BYTES, OVERLAP)
     moved, cores = symbol("operation.bytes_moved"), has.cores
     cycles = symbol("operation.matrix_bytes") / FLOP_A_CYCLE + symbol("operation.near") / BYTES_A_CYCLE
     busy, far = cores, moved
