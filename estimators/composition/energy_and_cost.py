@@ -156,7 +156,7 @@ class Consumption:
                 values[name] = amount.evaluate(values)
             else:
                 values[name] = evaluate(amount, values) if is_symbolic(amount) else amount
-        if "machine.power.cap" in values:
+        if "machine.power.cap" in values and "machine.power.idle" not in free:
             values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated * self.boards(free))
         return values
 

@@ -26,14 +26,13 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import UNMEASURED
-from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, REPEAT, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty, disagreement
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
-from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.fitting.user_rows import far_rows
@@ -45,12 +44,10 @@ from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.estimators.training.training_estimator import TrainingEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 
-REPEAT = 0.04
-"""Standard deviation of the log of a time between two runs of the same program on the same machine: sweeps of training
-steps that were measured twice are 0 to 7 % apart (docs/notes/seqpoint.md), a difference of two such runs."""
 LONGEST = 1e9
 """Seconds: thirty years."""
 NOISES = {0.01: 0.2, 0.02: 0.3, 0.04: 0.3, 0.08: 0.15, 0.16: 0.05}
@@ -476,11 +473,15 @@ class MatchedToTime(AsInner):
         times = ratio_shown(self.factor(machine))
         rows = f" {self.sizes.text()}" if self.sizes is not None else ""
         words = f"held to what was measured ({self.measured.source}{rows}), x{times} of the model's answer"
+        before = self.machine.numbers
+        if other := [path for path, value in machine.numbers.items() if before.get(path, value) != value]:
+            was = ", ".join(named_shown(f"machine.{path}", before[path]) + f" {path}" for path in other)
+            words = f"a what-if of the measured machine, which had {was}; {words}"
         scatter = self.plain_at(machine).spread.total
         if scatter is None:
             return words
-        before, after = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
-        return f"{words}: the band there goes from x{ratio_shown(before)} to x{ratio_shown(after)}"
+        wide, narrow = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
+        return f"{words}: the band there goes from x{ratio_shown(wide)} to x{ratio_shown(narrow)}"
 
     def _far(self, machine: Machine) -> tuple[str, ...]:
         scatter = self.plain_at(machine).spread.total
@@ -501,8 +502,6 @@ class MatchedToTime(AsInner):
             return Longer(function, 1.0, OverSizes(self.sizes, at, varied))
         if isinstance(function, Compiled):
             return _longer(function, factor)
-        if isinstance(function, PowerCappedTimes):
-            return replace(function, inner=_longer(function.inner, factor))
         return Longer(function, factor)
 
     @property

@@ -13,7 +13,7 @@ from slipstick.common.answer import Answer, AnswerTable, Provenance
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
-from slipstick.estimators.base.estimate import quantile
+from slipstick.estimators.base.estimate import REPEAT, quantile
 from slipstick.estimators.fitting.calibration import Calibration, fingerprint, from_objective
 from slipstick.estimators.fitting.calibration_file import to_dict
 from slipstick.estimators.fitting.identifiability import correlations
@@ -23,7 +23,6 @@ from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
 from slipstick.estimators.fitting.user_rows import far_rows
 from slipstick.estimators.symbolic.formula import parameters
-from slipstick.estimators.user_measured.measured_time import REPEAT
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
 

@@ -481,3 +481,14 @@ def require_mapping(value: Any, path: object, field: str) -> Mapping[str, Any]:
             f"{path}: {field}: want named fields, got {'nothing' if value is None else repr(str(value)[:60])}"
         )
     return value
+
+
+def of_schema(document: Any, schema: str, path: object, what: str = "") -> Mapping[str, Any]:
+    """The fields of a file's document, where it is of a schema; `what` it is, for people.
+
+    Raises InputError where it is of another.
+    """
+    fields = require_mapping(document, path, "file")
+    if fields.get("schema") != schema:
+        raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {schema!r}{what and f': {what}'}")
+    return fields

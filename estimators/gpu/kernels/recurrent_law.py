@@ -111,13 +111,10 @@ def groups_of(machine: Machine, stack: str) -> dict[str, str]:
 
 def _rates(machine: Machine) -> dict[str, float]:
     """The machine's rates at the data sheet's efficiency."""
-    has, rates = resources(machine, "parameter.", sp.Integer(0)), {}
+    has, rates = resources(machine, sp.Integer(0), 1.0, 1.0, 0.0), {}
     for name in RATES:
         expression = sp.sympify(getattr(has, name), strict=True)
-        values = {
-            one: 1.0 if one.startswith("parameter.") else float(machine.get(one.removeprefix("machine.")))
-            for one in names_of(expression)
-        }
+        values = {one: float(machine.get(one.removeprefix("machine."))) for one in names_of(expression)}
         rates[name] = min(LARGE, float(evaluate(expression, values)) if values else float(expression))
     return rates
 

@@ -113,7 +113,7 @@ class TimedOperations:
             np.array([run.op.dtype in HALF for run in runs], dtype=float),
             np.array([run.times for run in runs], dtype=float),
             np.array([run.issued for run in runs], dtype=float),
-            np.array([bounds(run.op, machine) for run in runs], dtype=float).reshape(-1, 4),
+            np.stack(bounds([run.op for run in runs], machine), axis=1),
             np.where(steps, STEP_CLOCK / machine.clock, 1.0),
             len(programs),
         )
