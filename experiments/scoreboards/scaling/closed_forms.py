@@ -90,7 +90,7 @@ def drawn_form(form: Callable[[np.random.Generator], Law], generator: np.random.
 
 
 def said_of_forms(seed: int, each: int) -> Forecasts:
-    """What is said of so many series of each form."""
+    """What the average over laws answers of so many series of each form."""
     return Forecasts.of(_of_forms(seed, each))
 
 

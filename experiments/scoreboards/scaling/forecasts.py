@@ -49,7 +49,7 @@ class Forecasts:
 
     @classmethod
     def of(cls, cases: Iterable[Known], priors: Mapping[str, Priors] | None = None) -> Forecasts:
-        """What is said of cases, by priors of each group where there are some; of too few points nothing is."""
+        """The answers of cases, by priors of each group where there are some; none of too few points."""
         rows = []
         for group, series, to, truth in cases:
             if len(series) < ENOUGH_POINTS:
@@ -86,7 +86,7 @@ class Forecasts:
 
     @property
     def trusted(self) -> Mask:
-        """Which answers are said to be trusted."""
+        """Which answers have the verdict "trust"."""
         return np.asarray(self.word == "trust")
 
     @property

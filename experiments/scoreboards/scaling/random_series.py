@@ -83,7 +83,7 @@ def measured(law: Law, setting: SeriesSampling, generator: np.random.Generator) 
 
 
 def drawn(setting: SeriesSampling, seed: int, count: int) -> Forecasts:
-    """What is said of a noisy series of each of some random laws."""
+    """What the average over laws answers of a noisy series of each of some random laws."""
     generator = np.random.default_rng(seed)
     laws = [random_law(generator) for _ in range(count)]
     series = [measured(law, setting, generator) for law in laws]
