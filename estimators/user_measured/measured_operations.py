@@ -29,17 +29,24 @@ class MeasuredOperations:
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
-        Raises InputError where the machine is no GPU: kernels of GPUs say nothing of its other operations.
+        Raises InputError where the machine is no GPU: kernels of GPUs say nothing of its other operations; or where no
+        times of the measured classes were fitted, so that the rows move nothing.
         """
         if (kind := machine_kind(machine)) != "gpu":
             raise InputError(
                 f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
                 "FILE, which slipstick probe and slipstick calibrate write"
             )
+        forecast = self.kernels.forecast(machine)
+        unused = [f"{form.source}: {len(form)} rows of {form.name}" for form in forecast.unused]
+        if unused and len(unused) == len(forecast.measured):
+            kinds = {form.op.kind for form in forecast.unused}
+            known = sorted(name for name in forecast.known if name.partition(".")[0] in kinds)
+            raise InputError(f"{', '.join(unused)} move nothing: want {' or '.join(known) or 'another kind'}")
         answers = instead_of.model
         if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
             return self.kernels.for_machine(machine, workload, run)
         programs = workload_kind(workload) == "program"
         made = gpu_step(self.kernels, machine, workload, run, answers.schedule, programs=programs).estimator
-        accepted = self.kernels.forecast(machine).accepted
-        return replace(made, source="; ".join([made.source, *(accepted.doubts if accepted else ())]))
+        doubts = forecast.accepted.doubts if forecast.accepted else ()
+        return replace(made, source="; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)]))

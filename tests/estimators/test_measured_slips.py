@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
+from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import with_measured
 from slipstick.estimators.fitting.user_rows import far_rows
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
@@ -27,21 +28,19 @@ def test_two_rows_that_differ_accuse_none() -> None:
     assert far_rows(np.array([0.0, 7.0]), 0.1) == []
 
 
-def _sizes(path: Path, wrong: float) -> Path:
-    times = {1: 0.011, 4: 0.012, 16: 0.02, 64: 0.063 * wrong, 128: 0.12}
-    path.write_text("batch,time_s\n" + "".join(f"{batch},{time}\n" for batch, time in times.items()))
-    return path
-
-
 def test_a_time_in_milliseconds_among_seconds_is_named_and_left_out(tmp_path: Path) -> None:
-    def answer(file: Path) -> ss.Estimate:
-        known = ss.read_calibration(None, measured=str(file), machine="a100")
-        return ss.question("resnet50", "a100", settings={"workload.batch": 32}, calibration=known).answer()
+    """Products that take 1.2 times as long as the model says, one of them written in milliseconds."""
 
-    slip, right = answer(_sizes(tmp_path / "slip.csv", 1000.0)), answer(_sizes(tmp_path / "right.csv", 1.0))
-    assert slip.time == pytest.approx(right.time, rel=0.2)
-    assert any("slip.csv" in line and "batch = 64" in line and "does not count" in line for line in slip.doubts)
-    assert not right.doubts
+    def asked(m: float, known: Fitted | None = None) -> ss.Estimate:
+        sizes = {"workload.m": m, "workload.n": 4096.0, "workload.k": 4096.0}
+        return ss.question("gemm", "a100", settings=sizes, calibration=known).answer()
+
+    path = tmp_path / "slip.csv"
+    times = {m: 1.2 * asked(m).time * (1000 if m == 4096 else 1) for m in (1024, 2048, 4096, 8192)}
+    path.write_text("m,time_s\n" + "".join(f"{m},{time}\n" for m, time in times.items()))
+    answer = asked(3000, ss.read_calibration(None, measured=str(path), machine="a100"))
+    assert answer.time == pytest.approx(1.2 * asked(3000).time, rel=0.1)
+    assert any("slip.csv" in line and "m = 4096" in line and "does not count" in line for line in answer.doubts)
 
 
 @pytest.mark.slow
@@ -53,3 +52,26 @@ def test_a_step_of_a_server_in_milliseconds_is_named_by_its_line(tmp_path: Path)
     assert len(measured.slips) == 1
     assert "steps.csv: line 4: time_s" in measured.slips[0]
     assert len(measured.factors) == 3
+
+
+HALF = "arc-b580,gemm,float16,1,4096,4096,4096,2.8e-3\n"
+
+
+def _source(folder: Path, text: str) -> str:
+    path = folder / "ops.csv"
+    path.write_text("machine,kind,dtype,batch,m,n,k,time_s\n" + text)
+    known = ss.read_calibration(None, measured=str(path), machine="arc-b580")
+    query = ss.question("gpt2-inference", "arc-b580", dtype="bfloat16", batch=8, calibration=known)
+    return " ".join(query.answer().assumptions)
+
+
+def test_operations_of_a_type_that_no_fit_knows_are_refused(tmp_path: Path) -> None:
+    """Products in float16 were dropped in silence: kernels stand in for them that were fitted in bfloat16."""
+    with pytest.raises(ss.InputError, match=r"ops\.csv: 1 rows of gemm\.float16 move nothing: want .*gemm\.bfloat16"):
+        _source(tmp_path, HALF)
+
+
+@pytest.mark.slow
+def test_operations_that_no_fit_knows_are_named_beside_others(tmp_path: Path) -> None:
+    named = _source(tmp_path, HALF.replace("float16", "bfloat16") + HALF)
+    assert "not used: ops.csv: 1 rows of gemm.float16" in named

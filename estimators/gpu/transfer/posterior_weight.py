@@ -237,5 +237,5 @@ def _rows(anchors: Sequence[OperationTimes]) -> list[tuple[str, str]]:
     for form in anchors:
         for row in range(len(form)):
             dims = ", ".join(f"{dim} = {float(form.column(dim)[row]):g}" for dim in form.op.dims)
-            rows.append((form.name, dims))
+            rows.append((form.name, f"{dims} ({form.source})" if form.source else dims))
     return rows

@@ -143,6 +143,16 @@ class Forecast:
     def _anchors(self) -> list[OperationTimes]:
         return [form for form in self.measured if form.name in self._by_name]
 
+    @property
+    def known(self) -> frozenset[str]:
+        """Classes of operations of which some machine's times were fitted."""
+        return frozenset(self._by_name)
+
+    @property
+    def unused(self) -> list[OperationTimes]:
+        """Rows measured on the machine of classes of which no machine's times were fitted: they move nothing."""
+        return [form for form in self.measured if form.name not in self._by_name]
+
     def _own(self, one: KernelClass) -> MachineFit | None:
         return None if self.machine.name in self.without else one.of(self.machine.name)
 
