@@ -19,7 +19,7 @@ from slipstick.estimators.roofline.roofline import on_vector_units, product_of_f
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import STATED_CLOCK, Machine
+from slipstick.hwmodels.machine import OVER_CACHE, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -149,9 +149,10 @@ def resources(
 ) -> Resources:
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything.
 
-    Bytes of main memory pass the last cache's path, which follows the clock of the cores: at a clock below the file's,
-    where their share of the bandwidth was seen, what is not hidden of that path makes them slower (Wang and Chu, "GPGPU
-    Performance Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308, section 4).
+    Bytes of main memory pass the last cache's path, which follows the clock of the cores. What is not hidden of that
+    path makes them slower where it is slower beside main memory than in the machine's file, at which their share of the
+    bandwidth was seen (Wang and Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling", arXiv
+    1701.05308, section 4).
 
     `efficiency`: share of main memory's bandwidth at best.
     `rotation`: footprints touched between two uses of the same data, where the runtime does not say what caches hold.
@@ -170,10 +171,7 @@ def resources(
         path = product_of_fields(machine.bandwidth_factors(last))
         cache_rate = Largest(main, path)
         if path.has(symbol("machine.clock")):
-            beside = overlap * main / path
-            main *= (1 + beside * Smallest(1, symbol("machine.clock") / symbol(f"machine.{STATED_CLOCK}"))) / (
-                1 + beside
-            )
+            main *= (1 + overlap * Smallest(main / path, symbol(f"machine.{OVER_CACHE}"))) / (1 + overlap * main / path)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
