@@ -97,7 +97,7 @@ class Machine(Record):
         Field (dotted path, or the head of one) -> where its numbers come from; a key may name several, with commas.
     """
 
-    name: str = Field(min_length=1, max_length=100)
+    name: str = Field(min_length=1, max_length=100, pattern="^[^\\r\\n]*$")
     family: str = ""
     description: str = ""
     aliases: tuple[str, ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from slipstick.hwmodels.machine import Machine
+if TYPE_CHECKING:
+    from slipstick.hwmodels.machine import Machine
 
 MachineKind = Literal["gpu", "tpu", "systolic", "many-core", "cpu", "accelerator"]
 MANY_CORE = ("intel-knights-corner", "intel-knights-landing")

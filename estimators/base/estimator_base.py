@@ -45,6 +45,14 @@ class EstimatorBase:
         """A loop over the points behind the call of a compiled formula: arrays of free quantities (SI) to seconds."""
         return PointByPoint(cast(Any, self), workload, machine, dict(run or {}), tuple(free))
 
+    def reads(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> dict[str, float] | None:
+        """Values of the numbers that it reads, by name in SI units; None where that is not known."""
+        return None
+
+    def also_reads(self, workload: Workload, machine: Machine) -> set[str]:
+        """Names of numbers that it reads without a value of theirs in `reads`, such as sizes that are left open."""
+        return set()
+
     @property
     def model(self) -> Estimator:
         """Itself: nothing was fitted."""
@@ -183,12 +191,17 @@ class PointByPoint:
     free: tuple[str, ...]
 
     vectorised = False
-    read = None
 
     @property
     def base(self) -> Mapping[str, float]:
-        """None is known."""
-        return {}
+        """Values of what the estimator says that it reads, in SI units."""
+        return self.estimator.reads(self.workload, self.machine, self.run) or {}
+
+    @property
+    def read(self) -> frozenset[str] | None:
+        """Names of all that it reads; None where that is not known."""
+        known = self.estimator.reads(self.workload, self.machine, self.run)
+        return None if known is None else frozenset({*known, *self.estimator.also_reads(self.workload, self.machine)})
 
     @property
     def alone(self) -> bool:

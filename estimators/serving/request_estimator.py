@@ -18,9 +18,7 @@ from slipstick.common.columns import Better
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
-from slipstick.estimators.base.estimator_base import PointByPoint
 from slipstick.estimators.base.primary_quantity import PrimaryQuantity
-from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
 from slipstick.estimators.engine_steps.llama_cpp_step import plain_type, product_type
@@ -239,11 +237,10 @@ class RequestEstimator(PrimaryQuantity):
         check_names(given, self.run_names(workload, machine))
         return workload, given, {name: float(lengths[name]) for name in self.keeps_open}
 
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> CompiledEstimator:
-        """A simulation at each point of the free quantities."""
-        return ServerFunction(self, workload, machine, dict(run or {}), tuple(free))
+    def also_reads(self, workload: Workload, machine: Machine) -> set[str]:
+        """The lengths of a request by both of their names, and how requests of a server come."""
+        lengths = {f"{space}.{name}" for space in ("run", "workload") for name in self.keeps_open}
+        return lengths if is_llama_cpp(machine.runtime.library) else lengths | {f"run.{name}" for name in CHOSEN}
 
     def reads(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
         """Quantities by their names with their values (SI): what steps read of the machine, the run, the parameters."""
@@ -278,24 +275,6 @@ class RequestEstimator(PrimaryQuantity):
         numbers = {f"machine.{name}": machine.get(name) for name in names}
         numbers |= {f"run.{name}": value for name, value in {"concurrency": 1.0, **run}.items()}
         return {name: float(value) for name, value in numbers.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class ServerFunction(PointByPoint):
-    """A server at the points of free quantities, which knows what its steps read."""
-
-    @property
-    def base(self) -> Mapping[str, float]:
-        """Values of all that is read, in SI units."""
-        made: RequestEstimator = self.estimator
-        return made.reads(self.workload, self.machine, self.run)
-
-    @property
-    def read(self) -> frozenset[str]:  # type: ignore[override]
-        """Names of all that is read, the lengths of a request by both of theirs, and how requests of a server come."""
-        lengths = {f"{space}.{name}" for space in ("run", "workload") for name in self.estimator.keeps_open}
-        alone = is_llama_cpp(self.machine.runtime.library)
-        return frozenset(self.base) | lengths | ({f"run.{name}" for name in CHOSEN} if not alone else set())
 
 
 @lru_cache(maxsize=256)

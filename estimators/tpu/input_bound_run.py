@@ -23,12 +23,11 @@ from slipstick.workloads.graph.kinds import family_of
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.runs.feed import run_of
 from slipstick.workloads.transforms.on_cores import stands_on_cores
+from slipstick.workloads.transforms.parallel import MOMENTS
 
 SOURCE = "the slowest of device, infeed and host sets the step; start-up, evaluations and checkpoints come on top"
 ONE_STEP = {"steps": 1.0, "sessions": 0.0, "evaluations": 0.0, "evaluation_steps": 0.0, "checkpoints": 0.0}
 """A step by itself: the default where the run gives no number of steps."""
-MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adagrad": 1, "rmsprop": 1}
-"""Numbers that an optimizer keeps, and a checkpoint holds, beside each parameter."""
 STATE_BYTES = 4.0
 SHORTEST = 1e-9
 """Seconds: less is no transfer."""

@@ -14,9 +14,8 @@ from slipstick.common.formatting import shown
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
-from slipstick.estimators.base.estimator_base import PointByPoint
 from slipstick.estimators.base.primary_quantity import PrimaryQuantity
-from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
+from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.schedule_model import check_run_number
 from slipstick.estimators.symbolic.formula import Parameter, check_parameters, parameters
@@ -146,11 +145,9 @@ class TrainingEstimator(PrimaryQuantity):
         made, layout = self.of_run(workload, machine, run)
         return answer_of(made.under(layout)).about(self.quantity)
 
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> CompiledEstimator:
-        """A step at each point of the free quantities."""
-        return TrainingFunction(self, workload, machine, dict(run or {}), tuple(free))
+    def also_reads(self, workload: Workload, machine: Machine) -> set[str]:
+        """The sizes, and the layout among the numbers of the run."""
+        return {*(f"workload.{name}" for name in SIZES), *(f"run.{name}" for name in self.run_names(workload, machine))}
 
     def reads(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
         """Quantities by their names with their values (SI): what a step reads of the machine, and the parameters."""
@@ -191,25 +188,6 @@ class MeasuredTraining:
                 f"measured steps are of training a language model, {workload.name} is not: want train:NAME"
             )
         return replace(instead_of, known=self.steps)
-
-
-@dataclass(frozen=True)
-class TrainingFunction(PointByPoint):
-    """A step at the points of free quantities, which knows what it reads."""
-
-    @property
-    def base(self) -> Mapping[str, float]:
-        """Values of all that is read, in SI units."""
-        made: TrainingEstimator = self.estimator
-        return made.reads(self.workload, self.machine, self.run)
-
-    @property
-    def read(self) -> frozenset[str]:  # type: ignore[override]
-        """Names of all that is read, the layout among them."""
-        made: TrainingEstimator = self.estimator
-        numbers = made.run_names(self.workload, self.machine)
-        sizes = {f"workload.{name}" for name in SIZES}
-        return frozenset({*self.base, *sizes, *(f"run.{name}" for name in numbers)})
 
 
 def software_of(machine: Machine) -> str:

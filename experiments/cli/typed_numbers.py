@@ -27,6 +27,8 @@ OF_A_SERVER = "--tensor-parallel (ranks of one server) or --replicas (servers)"
 OF_TRAINING = "--dp, --tp, --pp and --cp, whose product it is (slipstick plan training searches them)"
 MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel", "users": "--concurrency"}
 """What people write of requests to a language model, and what is meant."""
+OF_REQUESTS = ("input_tokens", "output_tokens", "memory_share", "num_requests", "prefix_hit_rate", "max_num_seqs")
+"""Numbers that nothing but requests to a language model has."""
 
 
 class WithNumbers(HelpPage):
@@ -134,13 +136,16 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
             known = f"want a value, or one of the options {', '.join(options)}"
             raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
         setting = setting_of(name, sizes)
+        spelled, kind = name.replace("_", "-"), workload_kind(workload)
+        if name in OF_REQUESTS and kind != "requests":
+            raise InputError(f"--{spelled} is of requests to a language model, {workload.name} is none")
         if setting == f"run.{name}" and name not in {*RUN, *RENAMED}:
-            if name in MEANT and workload_kind(workload) == "requests":
+            if name in MEANT and kind == "requests":
                 raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
-            if name in ("devices", "gpus") and workload_kind(workload) == "training":
+            if name in ("devices", "gpus") and kind == "training":
                 raise InputError(f"unknown option --{name} of a training step; did you mean {OF_TRAINING}?")
-            spelled, spellings = name.replace("_", "-"), [f"--{size.replace('_', '-')}" for size in sizes]
-            close = get_close_matches(f"--{spelled}", [*options, *spellings, *(f"--{run}" for run in RUN)], n=1)
+            spellings, of_runs = ([f"--{one.replace('_', '-')}" for one in names] for names in (sizes, RUN))
+            close = get_close_matches(f"--{spelled}", [*options, *spellings, *of_runs], n=1)
             if meant := HINTS.get(name, close[0] if close else ""):
                 there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
                 raise InputError(f"unknown option --{spelled}; did you mean {meant}? ({there})")

@@ -131,6 +131,8 @@ def machine_change(name: str, text: str, machine: Machine) -> float:
     path = name.partition(".")[2]
     machine.get(path)
     changed = machine.using({path: text.strip()}).get(path)
+    if isinstance(changed, str):
+        raise InputError(f"{name} is a word, which does not vary: ask once for each, --set {name}={text.strip()[:40]}")
     if not isinstance(changed, (int, float)):
         raise InputError(f"{name} is no number; fields that can vary: {', '.join(list(machine.numbers)[:30])}")
     return float(changed)
@@ -156,6 +158,8 @@ def number_of(name: str, text: Value, unit: str = "1") -> float:
     """
     if not isinstance(text, str):
         return float(plain_number(name, text))
+    if "," in text:
+        raise InputError(f"{name} = {text[:60]}: want one value (several: slipstick whatif --vary {name}={text[:60]})")
     try:
         value = parse_quantity(text, unit)
     except ValueError as error:

@@ -5,13 +5,12 @@ The part of a page that shows what nothing beats in time, energy, cost or anothe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from slipstick.common.answer import Answer
 from slipstick.common.columns import Better, Column, ShownColumn, is_number, shown_columns
@@ -22,7 +21,7 @@ from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.experiments.question.objectives import FRONT, PROBABILITY, Objective, QueryOf, with_front, work_columns
-from slipstick.experiments.report.plots import Chart, Marks, Picture, svg
+from slipstick.experiments.report.plots import Chart, Marks, Picture, scale_of, svg
 from slipstick.experiments.report.timeline_chart import timeline_html
 from slipstick.hwmodels.machine import Machine, describe
 
@@ -210,17 +209,20 @@ def formula_html(formula: Formula, left: str = "T") -> str:
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Readable names for a formula: the last words of each dotted name, as many as make it unique."""
-    names = list(names)
-    result = {}
-    for name in names:
-        words = name.split(".")
-        for count in range(1, len(words) + 1):
-            short = "_".join(words[-count:])
-            alone = sum(1 for other in names if "_".join(other.split(".")[-count:]) == short) == 1
-            if alone and not short.isdigit():
-                break
-        result[name] = short
-    return result
+    known = list(names)
+    return {
+        name: next((end for end in ends if not end.isdigit()), name).replace(".", "_")
+        for name, ends in zip(known, unique_ends(known), strict=True)
+    }
+
+
+def unique_ends(names: Sequence[str]) -> list[list[str]]:
+    """Of each dotted name its ends, the shortest first, that no other name has."""
+    every = [
+        [".".join(words[-count:]) for count in range(1, len(words) + 1)] for words in (n.split(".") for n in names)
+    ]
+    counts = Counter(end for ends in every for end in ends)
+    return [[end for end in ends if counts[end] == 1] or ends[-1:] for ends in every]
 
 
 def machine_rows(machine: Machine) -> list[dict[str, str]]:
@@ -253,8 +255,6 @@ MAX_MARKS = 2000
 """Points off the front that a picture shows."""
 MAYBE = 0.2
 """Probability from which on a point off the front is drawn apart."""
-LOG_FROM = 20.0
-"""Axes whose values span this ratio are logarithmic."""
 TITLES = {"time_s": "time [s]", "energy_J": "energy [J]", "cost_usd": "cost [$]"}
 
 
@@ -305,7 +305,7 @@ def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:
     step = -(-len(others) // MAX_MARKS) or 1
     shown = others.iloc[::step]
     label = f"{len(shown)} of the {len(others)} others" if step > 1 else "others"
-    scales = [scale_of(frame[name].to_numpy(dtype=float)) for name in (x, y)]
+    scales = [scale_of(frame[name]) for name in (x, y)]
     marks = [Marks("the front", front[x].tolist(), front[y].tolist(), 1)]
     if len(shown):
         marks.insert(0, Marks(label, shown[x].tolist(), shown[y].tolist(), 0, "dot"))
@@ -313,9 +313,3 @@ def front_chart(frame: pd.DataFrame, x: str, y: str) -> Chart:
         marks.append(Marks(f"on it by {100 * MAYBE:g} % or more", maybe[x].tolist(), maybe[y].tolist(), 2))
     names = [TITLES.get(name, name) for name in (x, y)]
     return Chart(f"{names[1]} against {names[0]}", names[0], names[1], (), tuple(marks), scales[0], scales[1])
-
-
-def scale_of(values: Any) -> Any:
-    """Logarithmic where positive values span much."""
-    known = values[np.isfinite(values)]
-    return "log" if len(known) and known.min() > 0 and known.max() / known.min() >= LOG_FROM else "linear"

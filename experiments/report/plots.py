@@ -10,6 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import PREFIXED
 from slipstick.common.formatting import common_scale, number_shown, shown
@@ -17,6 +20,8 @@ from slipstick.common.writer import save_picture
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray
+LOG_FROM = 8.0
+"""Axes whose values span this ratio are logarithmic."""
 SHORT_LOG = 100.0
 """A logarithmic axis that spans less than this has numbers at 2 and 5 too."""
 LONG_LABEL = 40
@@ -26,6 +31,13 @@ PER_ROW = 4
 MOST_POINTED = 200
 """Values of a line that a page tells under the pointer."""
 COLOURS = ("#1f5a91", "#c2571a", "#2e7d4f", "#8a3b8f", "#7a6a1f", "#35808a", "#a03040", "#555555")
+
+
+def scale_of(values: npt.ArrayLike) -> Scale:
+    """Logarithmic where positive values span much."""
+    every = np.asarray(values, dtype=float)
+    known = every[np.isfinite(every)]
+    return "log" if len(known) and known.min() > 0 and known.max() / known.min() >= LOG_FROM else "linear"
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,12 @@ from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.question.settings import number_of
 from slipstick.experiments.report.output import emit, show
 from slipstick.experiments.report.page import Card, Section, formula_html, pictures_html, table_html, write_page
-from slipstick.experiments.report.plots import Chart, Marks, PlotLine, Scale
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine, scale_of
 
 FARTHER = 2.0
 """How far the picture goes beyond the last target, so that one sees where the band leads."""
 POINTS = 60
 MOST_TICKS = 12
-LOG_FROM = 8.0
-"""Axes whose values span this ratio are logarithmic."""
 MANY_LAWS = 8
 """Thin lines that a picture can show."""
 
@@ -75,8 +73,8 @@ def time_chart(prediction: Prediction, drawn: Prediction, runs: Sequence[tuple[f
         "time [s]",
         (average, *lines),
         tuple(marks),
-        _scale(drawn.x),
-        _scale(times),
+        scale_of(drawn.x),
+        scale_of(times),
         border=series.x[-1],
         border_label="last measured",
         x_ticks=_ticks(prediction, drawn),
@@ -100,8 +98,8 @@ def speedup_chart(prediction: Prediction, drawn: Prediction) -> Chart | None:
         "speed-up",
         (PlotLine("average", drawn.x, law.speedup, *ends), PlotLine("ideal", drawn.x, ideal, thin=True)),
         (Marks("measured", prediction.series.x, measured.speedup, 7),),
-        _scale(drawn.x),
-        _scale(drawn.x),
+        scale_of(drawn.x),
+        scale_of(drawn.x),
         border=prediction.series.x[-1],
         border_label="last measured",
         x_ticks=_ticks(prediction, drawn),
@@ -141,7 +139,7 @@ def write_extrapolation(
 
 def _ticks(prediction: Prediction, drawn: Prediction) -> tuple[float, ...]:
     """Values that were measured or predicted, as many as an axis can show; none on a linear axis."""
-    if _scale(drawn.x) == "linear":
+    if scale_of(drawn.x) == "linear":
         return ()
     places = sorted({*prediction.series.x, *prediction.x})
     apart = (drawn.x[-1] / drawn.x[0]) ** (1 / MOST_TICKS)
@@ -150,10 +148,6 @@ def _ticks(prediction: Prediction, drawn: Prediction) -> tuple[float, ...]:
         if place >= kept[-1] * apart:
             kept.append(place)
     return tuple(kept)
-
-
-def _scale(values: Sequence[float]) -> Scale:
-    return "log" if min(values) > 0 and max(values) / min(values) >= LOG_FROM else "linear"
 
 
 MOST_DRAWN = 12

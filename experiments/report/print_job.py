@@ -41,7 +41,7 @@ from slipstick.experiments.report.page import (
     timeline_sections,
     write_page,
 )
-from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts
+from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts, scale_of
 from slipstick.experiments.report.progress import progress_bar
 from slipstick.hwmodels.catalog import machine as machine_by_name
 
@@ -191,14 +191,12 @@ def sweep_chart(swept: pd.DataFrame, today: float) -> Chart:
         formulas.append(PlotLine(f"formula {label}".strip(), x, part.formula_s.to_numpy() / today))
     if len({line.y.tobytes() for line in formulas if isinstance(line.y, np.ndarray)}) == 1:
         formulas = [PlotLine("formula", formulas[0].x, formulas[0].y)]
-    values = swept[x_name].to_numpy(dtype=float)
-    wide = values.min() > 0 and values.max() / values.min() > 10
     return Chart(
         "What varies (below 1: faster than today)",
         str(x_name),
         "time / today's simulated time",
         (*lines, *formulas),
-        x_scale="log" if wide else "linear",
+        x_scale=scale_of(swept[x_name]),
     )
 
 

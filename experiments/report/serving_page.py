@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         Section("Requests", pictures_html(charts, "chart")),
         Section("Measures", table_html(answer.rows(), "measures", answer.declared)),
         *timeline_sections(answer),
-        folded("In words", "".join(f"<p class=note>{_escaped(line)}</p>" for line in (*answer.headed, *lines(answer)))),
+        folded("In words", "".join(f"<p class=note>{escape(line)}</p>" for line in (*answer.headed, *lines(answer)))),
         folded("Figures", table_html([{"figure": one.head, "value": one.cells[0]} for one in figures], "figures")),
         *assumptions(answer.notes),
         folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
@@ -172,9 +173,3 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
 
 def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:
     return [{"reason": reason, "layouts": count} for reason, count in plan.refused.items()]
-
-
-def _escaped(text: str) -> str:
-    from html import escape
-
-    return escape(text)

@@ -36,11 +36,11 @@ from slipstick.experiments.report.page import (
     marked,
     parameter_rows,
     picture_html,
-    scale_of,
     table_html,
+    unique_ends,
     write_page,
 )
-from slipstick.experiments.report.plots import Bars, Chart, Heat, Marks, PlotLine, draw_charts
+from slipstick.experiments.report.plots import Bars, Chart, Heat, Marks, PlotLine, Scale, draw_charts, scale_of
 from slipstick.experiments.report.slide_rule import slide_rule
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.machine_fields import axis, named_shown, unit_of_name
@@ -315,8 +315,8 @@ def _axis(name: str) -> str:
     return f"{name} [{unit}]" if unit else name
 
 
-def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Any, Any]:
-    return scale_of(frame[x_name].to_numpy(dtype=float)), scale_of(frame[y_name].to_numpy(dtype=float))
+def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Scale, Scale]:
+    return scale_of(frame[x_name]), scale_of(frame[y_name])
 
 
 def _run_text(run: Any) -> str:
@@ -382,14 +382,8 @@ LONGEST_LABEL = 22
 
 def short_labels(names: Sequence[str]) -> list[str]:
     """Names of quantities by their last words: as many as fit, more where two would be one."""
-    short = []
-    for name in names:
-        words = name.split(".")
-        ends = [".".join(words[-count:]) for count in range(1, len(words) + 1)]
-        alone = [end for end in ends if sum(other.endswith(f".{end}") or other == end for other in names) == 1]
-        fitting = [end for end in alone if len(end) <= LONGEST_LABEL]
-        short.append(fitting[-1] if fitting else alone[0])
-    return short
+    fitting = [[end for end in ends if len(end) <= LONGEST_LABEL] or ends[:1] for ends in unique_ends(names)]
+    return [ends[-1] for ends in fitting]
 
 
 def _section(title: str, rows: Sequence[Mapping[str, Any]], name: str) -> list[Section]:

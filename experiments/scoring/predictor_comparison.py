@@ -17,10 +17,10 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.fitting.scores import coverage, interval_score, width
+from slipstick.estimators.fitting.scores import LEVEL, coverage, interval_score, width
 from slipstick.experiments.question.user_code import own_function
 from slipstick.experiments.scoring.prediction_files import read_predictions
-from slipstick.experiments.scoring.scored_cases import LEVEL, CaseSet, Measured, Predictor, StatedTime, prediction_of
+from slipstick.experiments.scoring.scored_cases import CaseSet, Measured, Predictor, StatedTime, prediction_of
 from slipstick.experiments.studies.versions import installed_version
 
 Predictions = Sequence[StatedTime | None]

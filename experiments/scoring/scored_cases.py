@@ -14,8 +14,6 @@ from slipstick.common.errors import InputError
 Row = TypeVar("Row")
 Read = TypeVar("Read")
 Input = str | float | int | tuple[float, ...]
-LEVEL = 0.80
-"""Of the bands: the share of measurements that should lie inside."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -23,7 +23,6 @@ from slipstick.common.columns import Column, for_people
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import number_shown
 from slipstick.common.html_tables import html_table
-from slipstick.common.records import FrozenDict
 from slipstick.common.writer import write_json
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Event:
     start: float
     end: float
     kind: str = ""
-    facts: FrozenDict[float] = FrozenDict()
+    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 def write_timeline(path: str | os.PathLike[str], events: Iterable[Event]) -> int:

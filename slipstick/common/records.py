@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Hashable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -142,6 +143,28 @@ def form_of(value: Any) -> Hashable:
 
 MOST_PROBLEMS = 8
 """Of a file, in one line."""
+WANTED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("string_type", "string_sub_type"), "a text"),
+        **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+        **dict.fromkeys(("dict_type", "model_type", "dataclass_type", "dataclass_exact_type"), "named fields"),
+        **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+        **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+        **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+        "finite_number": "a finite number",
+        "greater_than": "a number > {gt:.15g}",
+        "greater_than_equal": "a number >= {ge:.15g}",
+        "less_than": "a number < {lt:.15g}",
+        "less_than_equal": "a number <= {le:.15g}",
+        "too_short": "{min_length} or more entries, not {actual_length}",
+        "too_long": "at most {max_length} entries, not {actual_length}",
+        "string_too_short": "a text of at least {min_length} letters",
+        "string_too_long": "a text of at most {max_length} letters",
+        "string_pattern_mismatch": "one line of text",
+        "literal_error": "{expected}",
+    }
+)
+"""What a field wants, by the kind of error that pydantic finds, whose own words speak of its types."""
 
 
 def validated(model: type[Model], data: Any, where: str) -> Model:
@@ -209,8 +232,11 @@ def _problem(problem: ErrorDetails, model: type[Any]) -> str:
         wanted = next((one.annotation for name, one in named.items() if field in (name, one.alias)), None)
         only = get_args(wanted) if get_origin(wanted) is Literal else ()
         return f"field {field!r} is missing" + (f" (want {only[0]!r})" if len(only) == 1 else "")
-    message = problem["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
+    if wanted := WANTED.get(problem["type"], ""):
+        message = f"want {wanted.format(**problem.get('ctx', {}))}"
+    else:
+        message = problem["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
     if isinstance(problem["input"], Mapping):  # a rule between fields: the whole mapping would only hide its words
         return (f"{field}: " if place else "") + message
     unit = unit_at(model, place) if isinstance(problem["input"], (int, float)) else ""

@@ -72,7 +72,7 @@ def test_arrays_are_checked_like_single_values() -> None:
     function = model.compile(NET, phi, ("machine.clock", "machine.cores", "workload.batch"))
     good = {"machine.clock": [1e9], "machine.cores": [4], "workload.batch": [2]}
     for change, words in (
-        ({"machine.clock": [1e9, -1.0]}, "clock = -1.0 Hz: input should be greater than or equal to 1000"),
+        ({"machine.clock": [1e9, -1.0]}, "clock = -1.0 Hz: want a number >= 1000"),
         ({"machine.cores": [1.5]}, "machine.cores = 1.5: want whole numbers"),
         ({"workload.batch": [0.0]}, "workload.batch = 0: want values > 0"),
         ({"machine.clock": [np.nan]}, "machine.clock: values must be finite"),

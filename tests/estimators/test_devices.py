@@ -190,7 +190,7 @@ def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: Devic
         ("classes", {}, "classes: no fit of any machine"),
         ("machines", [{"name": "x"}], "machines: .*field"),
         ("classes", {"gemm.float32": [{"machine": "y"}]}, "unknown machine 'y'"),
-        ("typical_sources", "a", "typical_sources = .a.: input should be a valid array"),
+        ("typical_sources", "a", "typical_sources = .a.: want a list"),
         ("anchors", [{"machine": "NVIDIA", "dims": {}, "time_s": []}], "unknown machine"),
     ],
 )

@@ -46,8 +46,8 @@ def test_a_calibration_names_code_and_does_not_run_it(here: Path, capsys: pytest
     [
         (["nothing"], ": want a list of fitted parameters"),
         ([], ": want a list of fitted parameters"),
-        ([[]], ": 0 = []: input should be a valid string"),
-        (5, " = 5: input should be a valid array"),
+        ([[]], ": 0 = []: want a text"),
+        (5, " = 5: want a list"),
     ],
 )
 def test_calibrations_of_no_parameter(names: object, said: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

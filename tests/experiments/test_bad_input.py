@@ -34,9 +34,9 @@ MACHINES: dict[str, tuple[str, str]] = {
     "unknown unit": (changed("2 GHz", "2 Gherz"), "unknown unit 'Gherz'"),
     "negative clock": (
         changed("2 GHz", "-2 GHz"),
-        "clock = -2000000000.0 Hz: input should be greater than or equal to 1000",
+        "clock = -2000000000.0 Hz: want a number >= 1000",
     ),
-    "zero clock": (changed("2 GHz", "0"), "greater than or equal to 1000"),
+    "zero clock": (changed("2 GHz", "0"), "want a number >= 1000"),
     "a number of 5,000 digits": (changed("2 GHz", "9" * 5000), "4300 digits"),
     "not a number": (changed("2 GHz", ".nan"), "clock = nan"),
     "infinite": (changed("2 GHz", ".inf"), "clock = inf"),
@@ -46,7 +46,7 @@ MACHINES: dict[str, tuple[str, str]] = {
     "a very long text": (changed("2 GHz", "x" * 5000), "is no quantity"),
     "a clock without its unit": (
         changed("2 GHz", "3.2"),
-        "clock = 3.2 Hz: input should be greater than or equal to 1000",
+        "clock = 3.2 Hz: want a number >= 1000",
     ),
     "a truth for cores": (changed("cores: 4", "cores: true"), "mine.yaml: cores = True: want a number or a text"),
     "a source of nothing": (
@@ -54,8 +54,8 @@ MACHINES: dict[str, tuple[str, str]] = {
         "mine.yaml: sources: unknown field of machine",
     ),
     "half a core": (changed("cores: 4", "cores: 4.5"), "cores = 4.5"),
-    "no cores": (changed("cores: 4", "cores: 0"), "cores = 0: input should be greater than or equal to 1"),
-    "too many cores": (changed("cores: 4", "cores: 100000000000"), "less than or equal to 10000000"),
+    "no cores": (changed("cores: 4", "cores: 0"), "cores = 0: want a number >= 1"),
+    "too many cores": (changed("cores: 4", "cores: 100000000000"), "want a number <= 10000000"),
     "missing clock": (changed("clock: 2 GHz\n", ""), "field 'clock' is missing"),
     "missing sources": (changed("sources: {clock: data sheet}\n", ""), "field 'sources' is missing"),
     "unknown field": (GOOD + "colour: blue\n", "unknown field 'colour' (known: aliases, base_clock, clock, cores"),

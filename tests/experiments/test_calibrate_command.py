@@ -106,7 +106,7 @@ def test_bad_studies_are_one_line_and_exit_2(
         ({"schema": "other"}, "schema = 'other'"),
         ({"names": ["nothing"]}, "names: want a list of fitted parameters"),
         ({"covariance": [[1.0, 2.0]]}, "covariance: want a symmetric table of 1 x 1 numbers"),
-        ({"parameters": {FACTOR: {"value": "x"}}}, "'x': input should be a valid number"),
+        ({"parameters": {FACTOR: {"value": "x"}}}, "'x': want a number"),
         ({"parameters": {FACTOR: {"value": -1.0}}}, "want a value in"),
     ],
 )

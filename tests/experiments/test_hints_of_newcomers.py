@@ -155,3 +155,36 @@ def test_show_says_what_the_sizes_of_a_product_are(capsys: pytest.CaptureFixture
     """The weights are W (m, k): a layer of 4 x 1000 weights on 1000 features is m = 4."""
     assert run(["workloads", "show", "gemm"]) == 0
     assert "gemm: batch products W (m, k) x X (k, n): m features out, k in, n tokens" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("estimate resnet50 --on t4 --input-tokens 5", "--input-tokens is of requests to a language model"),
+        ("estimate gpt2 --on t4 --memory-share 0.5", "--memory-share is of requests to a language model"),
+        (
+            "estimate gpt2 --on t4 --batch 1,2,4",
+            "(several: slipstick whatif --vary workload.batch=1,2,4)",
+        ),
+        ("whatif gpt2 --on t4 --vary machine.runtime.mode=eager,compiled", "--set machine.runtime.mode=eager"),
+    ],
+)
+def test_a_number_of_another_question_is_answered_by_a_hint(
+    words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_what_a_file_wants_is_said_in_plain_words(tmp_path: Path) -> None:
+    """They were pydantic's: a valid tuple, a valid dictionary."""
+    path = tmp_path / "mine.yaml"
+    path.write_text('extends: t4\nname: "my\\nmachine"\n')
+    with pytest.raises(ss.InputError, match=r"name = 'my\\nmachine': want one line of text"):
+        ss.machine(str(path))
+    study = tmp_path / "study.toml"
+    study.write_text('schema = "slipstick-study-1"\nname = 5\nworkloads = "gpt2"\nmachines = []\nvary = 3\n')
+    with pytest.raises(ss.InputError) as refused:
+        ss.load_study(str(study))
+    for words in ("name = 5: want a text", "workloads = 'gpt2': want a list", "machines = []: want 1 or more entries"):
+        assert words in str(refused.value)

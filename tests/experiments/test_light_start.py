@@ -35,6 +35,10 @@ def test_lists_read_their_indices() -> None:
         assert not names & (HEAVY | {"numpy", "yaml"})
 
 
+def test_help_imports_no_library_but_that_of_commands() -> None:
+    assert not imported("--help")[0] & (HEAVY | {"numpy", "yaml", "pydantic"})
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
 @pytest.mark.parametrize("target", ["demo", "install", "test", "bench"])
 def test_a_checkout_has_what_first_questions_keep(target: str) -> None:

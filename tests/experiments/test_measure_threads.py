@@ -191,10 +191,10 @@ def test_the_file_of_a_measuring_answers_questions(tmp_path: Path, capsys: pytes
         ({"schema": "other"}, "schema"),
         ({"contention": [[1]]}, "contention.0.1. is missing"),
         ({"contention": [[0, 1.0]]}, "whole number >= 1"),
-        ({"contention": [[1, "x"]]}, "contention.0.1 = .x.: input should be a valid number"),
+        ({"contention": [[1, "x"]]}, "contention.0.1 = .x.: want a number"),
         ({"training": []}, "want at least one"),
         ({"clock": -1.0}, "finite and > 0"),
-        ({"cores": 2.5}, "cores = 2.5: input should be a valid integer"),
+        ({"cores": 2.5}, "cores = 2.5: want a whole number"),
     ],
 )
 def test_a_broken_file_is_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:

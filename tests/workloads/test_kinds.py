@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.expressions import parse_expression, symbol
+from slipstick.common.expressions import symbol
+from slipstick.common.size_column import SizeColumn
 from slipstick.experiments.question.facts import facts
 from slipstick.experiments.question.question import question
-from slipstick.experiments.scoreboards.graphs.graphs_board import compile_workload
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.draw import to_graphviz
 from slipstick.workloads.graph.kinds import BYTE, COPIES, KINDS, Kind, operation
@@ -122,33 +122,13 @@ def test_a_tape_sums_gradients_that_meet() -> None:
     assert "first.backward_data" not in {op.name for op in graph}  # data needs no gradient
 
 
-@pytest.mark.parametrize(("batch", "length"), [(1, 1), (1, 2), (64, 803), (64, 804), (37, 499)])
-def test_compiled_amounts_are_the_bound_ones(batch: int, length: int) -> None:
+def test_amounts_of_a_column_of_sizes_are_those_of_each() -> None:
     network = workload("deepspeech2-inference")
-    compiled = compile_workload(network)
-    bound = network.bind(batch=batch, seq_len=length)
-    arrays = compiled.bind(batch=batch, seq_len=length)
-    for index, op in enumerate(bound):
-        assert arrays["times"][index] == op.times
-        assert arrays["read"][index] == op.cost["read"]
-        if op.kind == "gemm":
-            assert arrays["dims.n"][index] == op.dims["n"]
-    assert compiled.totals(batch=batch, seq_len=length)["flop.matrix.float32"] == bound.cost["flop.matrix.float32"]
-
-
-def test_compiled_amounts_broadcast_and_refuse_unknown_names() -> None:
-    compiled = compile_workload(workload("gnmt-inference"))
-    arrays = compiled.bind(batch=np.array([[16], [64]]), seq_len=np.arange(5, 8))
-    assert arrays["read"].shape == (2, 3, len(compiled.operations))
-    with pytest.raises(InputError, match="unknown symbol of the compiled workload 'sequence'"):
-        compiled.bind(batch=1, seq_len=1, sequence=3)
-    with pytest.raises(InputError, match="give a value for seq_len"):
-        compiled.bind(batch=1)
-
-
-def test_a_fixed_amount_needs_no_names() -> None:
-    op = operation("x", "move", {"reads": 3, "writes": parse_expression("rows") * 2})
-    assert compile_workload(Workload("w", (op,))).bind(rows=5)["written"].tolist() == [40.0]
+    lengths = [1, 2, 803, 804, 499]
+    together = network.bind(batch=37, seq_len=np.array(lengths, dtype=float).view(SizeColumn)).cost
+    for place, length in enumerate(lengths):
+        alone = network.bind(batch=37, seq_len=length).cost
+        assert all(np.broadcast_to(together[name], len(lengths))[place] == alone[name] for name in alone)
 
 
 def test_a_new_kind_is_answered_rated_and_drawn_as_its_family(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ BUCKET_BYTES = 25e6
 SHARDS = ("none", "optimizer", "gradients")
 """What replicas share out, for values 1, 2, 3 of `shard` (ZeRO 1 and 2)."""
 MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adagrad": 1, "rmsprop": 1}
-"""Numbers that an optimizer keeps for each parameter."""
+"""Numbers that an optimizer keeps, and a checkpoint holds, for each parameter."""
 
 
 def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Workload:

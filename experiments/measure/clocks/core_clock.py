@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.hwmodels.importers.cpuinfo import believed, parse_cpufreq, parse_cpuinfo, system_text
+from slipstick.hwmodels.importers.cpuinfo import CPUINFO, believed, parse_cpufreq, parse_cpuinfo, system_text
 
-CPUINFO = Path("/proc/cpuinfo")
 CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq")
 CYCLES_A_STEP = 2
 STEPS = 20_000_000

@@ -35,7 +35,6 @@ from slipstick.hwmodels.machine import Machine
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.8
 SAMPLE, SCORED = 250, 800
 DRAWN, DRAWS = 8, 6
 ANCHORS = (
@@ -92,12 +91,12 @@ def _at_random(made: DeviceCalibration, machine: Machine, form: OperationTimes) 
         return []
     part = thinned([form], SCORED)
     truth = joined_times(part)
-    alone = scores.mean_error(_without(made, machine, without, ()).predict(part, LEVEL).time, truth)
+    alone = scores.mean_error(_without(made, machine, without, ()).predict(part, scores.LEVEL).time, truth)
     errors = []
     for draw in range(DRAWS):
         index = np.random.default_rng(draw).choice(len(form), DRAWN, replace=False)
         predicted = _without(made, machine, without, [form.some(index)])
-        errors.append(scores.mean_error(predicted.predict(part, LEVEL).time, truth))
+        errors.append(scores.mean_error(predicted.predict(part, scores.LEVEL).time, truth))
     base, count = {"no anchors": alone}, len(truth)
     return [
         ValidationRow(
@@ -132,19 +131,19 @@ def _both(
         RULE: roofline(part, (PEAK, BANDWIDTH, 0.0, 0.0)),
         "calibrated roofline": roofline(part, four_numbers(others)),
     }
-    before = alone.predict(part, LEVEL)
+    before = alone.predict(part, scores.LEVEL)
     known = {**baselines, "no anchors": before.time}
     if (by_anchor := _one_factor(part, plain, anchors)) is not None:
         known["roofline times the anchor's ratio"] = by_anchor
     for case, predicted, simple in (
         ("data sheet alone", before, baselines),
-        ("one product and one addition measured", anchored.predict(part, LEVEL), known),
+        ("one product and one addition measured", anchored.predict(part, scores.LEVEL), known),
     ):
         truth = joined_times(part)
-        score = scores.score(predicted.time, predicted.low, predicted.high, truth, LEVEL)
+        score = scores.score(predicted.time, predicted.low, predicted.high, truth, scores.LEVEL)
         yield Scored(
             f"{form.source}, {machine.name}, {case}", machine.name, truth, predicted.time, (MAPE,), (), simple, None,
-            predicted.low, predicted.high, LEVEL, noise=noise_floor(part), groups=machine.name,
+            predicted.low, predicted.high, scores.LEVEL, noise=noise_floor(part), groups=machine.name,
             reason=f"median |log ratio| {score.median:.3f}, 90th percentile {score.ninetieth:.3f}; "
             f"interval score {score.interval:.3f} of log time",
         )  # fmt: skip

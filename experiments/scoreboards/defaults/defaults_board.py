@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.fitting.scores import binomial_interval, half_widths_away
+from slipstick.estimators.fitting.scores import LEVEL, binomial_interval, half_widths_away
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.defaults.published_times import Figure, figures
 from slipstick.experiments.scoring.score import Board, Data, Front
@@ -25,7 +25,6 @@ from slipstick.workloads.transforms.attention import flash_attention
 DATASET, BOUNDS = "public figures of whole models", "default estimators on every machine"
 MEDIAN_GOAL, NINETIETH_GOAL = 0.15, 0.40
 HELD_OUT = "no calibration was fitted to any of them"
-LEVEL = 0.80
 FARTHEST = 20.0
 KERNELS = {
     "gemm": ["workload.m=4096", "workload.n=4096", "workload.k=4096"],

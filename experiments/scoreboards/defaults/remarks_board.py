@@ -24,7 +24,6 @@ from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import name_of_device
 
 DATASET = "published figures of whole models, by remark"
-HELD_OUT = "no calibration was fitted to any of them"
 ANY, ENOUGH = "any remark", 3
 FILE = "gpu/neusight/e2e_labels.csv"
 CASE = re.compile(r"(bert_large|gpt2_large)-(inf|train)-(\d+)-(\d+)(-fusion)?")
@@ -100,7 +99,7 @@ def _rows(kind: str, answers: Sequence[Remarked]) -> list[ValidationRow]:
     ok = None if goal is None else held >= goal
     errors = f"median |log(ours / measured)| {error:.3f} with it, {plain:.3f} without{few}"
     metrics = "share in the 80 % band", "median error with it over without"
-    known, apart = (DATASET, kind, HELD_OUT, len(groups[0])), {"without it": others}
+    known, apart = (DATASET, kind, defaults_board.HELD_OUT, len(groups[0])), {"without it": others}
     return [
         ValidationRow(*known, metrics[0], "1", held, apart, goal=goal, ok=ok),
         ValidationRow(*known, metrics[1], "1", error / plain, reason=errors),
@@ -110,6 +109,6 @@ def _rows(kind: str, answers: Sequence[Remarked]) -> list[ValidationRow]:
 BOARD = Board(
     "Do bands hold as often where a remark says that they are wider?",
     {DATASET: _remarked},
-    (Front("Remarks", "left-out figures", ANY, HELD_OUT),),
+    (Front("Remarks", "left-out figures", ANY, defaults_board.HELD_OUT),),
     {DATASET: "the figures are part of the board; there is no file to score"},
 )

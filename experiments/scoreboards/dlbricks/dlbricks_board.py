@@ -25,7 +25,7 @@ from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
-from slipstick.estimators.fitting.scores import log_errors
+from slipstick.estimators.fitting.scores import LEVEL, log_errors
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.methods.bricks.brick_composition import (
     LAW,
@@ -333,7 +333,6 @@ def _files() -> list[Path]:
     return [folder_of / "bricks.csv.gz" for folder_of in SOURCES] + public
 
 
-LEVEL = 0.80
 WORST = 0.12
 METRICS = (Metric("mean |log error|", lambda ours, measured: float(np.mean(log_errors(ours, measured))), "%"),)
 

@@ -29,8 +29,7 @@ from slipstick.estimators.power.serving_power_law import COLUMNS, FactorsLaw, Po
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_machine, metered_runs
-from slipstick.experiments.scoreboards.energy.power_limit_scores import RUN, rated_power
-from slipstick.hwmodels.catalog import machine, machine_of_device
+from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE, RUN, board_of, rated_power
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 
@@ -38,10 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-FILE = "energy/zeus_power_limit.csv.gz"
 NETWORK, DATASET, IMAGES = "resnet50", "imagenet", 1_281_167
-BOARDS = {"p100": "p100-pcie", "v100": "v100-pcie", "rtx6000": "quadro-rtx-6000"}
-"""Machines of the devices as Zeus names them; others are looked up in the catalogue."""
 
 
 def metered_training(path: Path) -> pd.DataFrame:
@@ -92,7 +88,7 @@ def unit_watts(at: Machine, seconds: FloatArray, flop: FloatArray, moved: FloatA
 
 
 def _machine(gpu: str) -> Machine:
-    board = machine(BOARDS[gpu]) if gpu in BOARDS else machine_of_device(gpu)
+    board = board_of(gpu)
     if board is None:
         raise InputError(f"device {gpu!r} of {FILE} stands in no machine file")
     return board

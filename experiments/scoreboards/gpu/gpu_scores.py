@@ -10,7 +10,7 @@ from warnings import warn
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.estimators.fitting.scores import coverage, interval_score, width
+from slipstick.estimators.fitting.scores import LEVEL, coverage, interval_score, width
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.gpu.transfer.unmeasured_machine import RowForecast
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
@@ -24,7 +24,6 @@ from slipstick.experiments.scoring.scored_cases import Input
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.8
 LONG = 20e-6
 ENOUGH = 50
 """Rows from which a coverage or a ratio is given, and a machine's own fit is used."""

@@ -1,8 +1,6 @@
 """Scoreboard of workload graphs: imports against closed forms, torch's own counter and a published table of models.
 
 Imported image models beside the published table of their parameters and FLOPs, in the table's convention.
-
-A workload as arrays: its amounts compiled once, then bound to many sizes at once.
 """
 
 from __future__ import annotations
@@ -12,24 +10,20 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, sp
-from slipstick.common.readers import read_text, unknown_name
-from slipstick.estimators.symbolic.lambdified import compiled
+from slipstick.common.readers import read_text
+from slipstick.common.size_column import SizeColumn
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.scoreboards.graphs.model_names import model_name
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Score
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.workloads.graph.compare import matrix_flop
-from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op, Workload
 
 if TYPE_CHECKING:
@@ -194,70 +188,6 @@ def _table_flop(op: Op, graph: Workload, gates: dict[str, Any], inner: frozenset
     return 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledWorkload:
-    """The amounts of a workload as one function of its open names.
-
-    A graph of a thousand operations holds a few dozen different expressions: each is evaluated once.
-
-    `operations`: names of the operations: the last axis of every array.
-    `symbols`: the open names, all to be given.
-
-    Examples
-    --------
-    >>> from slipstick.workloads.catalog import workload
-    >>> compiled = compile_workload(workload("gnmt"))
-    >>> compiled.bind(batch=64, seq_len=[9, 94])["flop.matrix.float32"].shape
-    (2, 193)
-    """
-
-    operations: tuple[str, ...]
-    symbols: tuple[str, ...]
-    _evaluate: Callable[..., Any] = field(repr=False)
-    _slots: Mapping[str, npt.NDArray[np.intp]] = field(repr=False)
-
-    def bind(self, **values: Any) -> dict[str, FloatArray]:
-        """Arrays by amount: "times", "dims.NAME" and the resources of the cost, shape (..., operations).
-
-        Values are numbers or arrays that broadcast together; counts are exact up to 2**53.
-        Raises InputError where a name is missing or unknown.
-        """
-        for name in values:
-            if name not in self.symbols:
-                raise unknown_name("symbol of the compiled workload", name, self.symbols)
-        missing = [name for name in self.symbols if name not in values]
-        if missing:
-            raise InputError(f"compiled workload: give a value for {', '.join(missing)}")
-        given = [np.asarray(values[name], dtype=np.float64) for name in self.symbols]
-        shape = np.broadcast_shapes(*(array.shape for array in given))
-        results = self._evaluate(*given)
-        table = np.empty((*shape, len(results)))
-        for index, result in enumerate(results):
-            table[..., index] = result
-        return {name: table[..., slots] for name, slots in self._slots.items()}
-
-    def totals(self, **values: Any) -> dict[str, FloatArray]:
-        """The cost of the whole workload by resource, each operation as often as it is done; shape (...)."""
-        bound = self.bind(**values)
-        times = bound.pop("times")
-        return {name: (array * times).sum(axis=-1) for name, array in bound.items() if not name.startswith("dims.")}
-
-
-def compile_workload(workload: Workload) -> CompiledWorkload:
-    """Compile all amounts of a workload (dims, cost, times) for `CompiledWorkload.bind`."""
-    expressions: dict[Amount, int] = {0: 0}
-    slots: dict[str, list[int]] = {"times": [0] * len(workload)}
-    for index, op in enumerate(workload):
-        amounts: dict[str, Amount] = {"times": op.times, **op.cost}
-        amounts |= {f"dims.{name}": amount for name, amount in op.dims.items()}
-        for name, amount in amounts.items():
-            slots.setdefault(name, [0] * len(workload))[index] = expressions.setdefault(amount, len(expressions))
-    symbols = tuple(sorted(workload.symbols))
-    evaluate = compiled(sp.Tuple(*(sp.sympify(expression, strict=True) for expression in expressions)), symbols)
-    indices = {name: np.array(positions, dtype=np.intp) for name, positions in slots.items()}
-    return CompiledWorkload(tuple(op.name for op in workload), symbols, evaluate, indices)
-
-
 LENGTHS = 200
 
 
@@ -357,7 +287,7 @@ def built_in_against_imported() -> list[ValidationRow]:
 
 
 def symbolic_lengths() -> list[ValidationRow]:
-    """One symbolic import bound to 200 lengths beside 200 static imports: equal, and how much faster."""
+    """One symbolic import bound to 200 lengths at once beside 200 static imports: equal, and how much faster."""
     from slipstick.experiments.measure.bricks import small_models
     from slipstick.workloads.catalog import workload
     from slipstick.workloads.importers.torch.arguments import Input
@@ -367,45 +297,42 @@ def symbolic_lengths() -> list[ValidationRow]:
         *symbolic_case("recurrent", small_models.language_model("GRU"), lambda n: Input((2, n), "int64"), 2),
         *symbolic_case("convolutional-recurrent", small_models.deepspeech2(), lambda n: Input((2, 1, 161, n)), 20),
     ]
-    compiled = compile_workload(workload("gnmt"))
+    network = workload("gnmt")
     start = time.thread_time()
-    for length in range(10, 10 + LENGTHS):
-        compiled.bind(batch=64, seq_len=length)
+    _ = network.bind(batch=64, seq_len=np.arange(10.0, 10 + LENGTHS).view(SizeColumn)).cost
     each = (time.thread_time() - start) / LENGTHS
-    case = "bind one length after compilation"
+    case = "one of 200 lengths, bound together"
     rows.append(ValidationRow("gnmt", case, "", LENGTHS, "thread CPU time", "s", each, goal=1e-3, ok=each < 1e-3))
     return rows
 
 
 def symbolic_case(name: str, model: Any, shape: Callable[[Any], Any], shortest: int) -> list[ValidationRow]:
     """Rows of one model: `shape` gives its input for a length, or for the name of one."""
-    import numpy as np
-
     from slipstick.workloads.importers.torch.importer import import_torch
 
     start = time.thread_time()
-    compiled = compile_workload(import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83}))
+    graph = import_torch(model, [shape("seq_len")], name, hints={"seq_len": 83})
     once = time.thread_time() - start
     lengths = np.arange(shortest, shortest + LENGTHS)
     start = time.thread_time()
-    bound = compiled.totals(seq_len=lengths)
+    bound = graph.bind(seq_len=lengths.astype(np.float64).view(SizeColumn)).cost
     fast = time.thread_time() - start
     start = time.thread_time()
     wrong = []
     for index, length in enumerate(progress(lengths.tolist(), name)):
         cost = import_torch(model, [shape(length)], name).cost
-        if any(float(cost[resource]) != array[index] for resource, array in bound.items()):
+        if any(float(cost[resource]) != np.broadcast_to(amount, LENGTHS)[index] for resource, amount in bound.items()):
             wrong.append(str(length))
     slow = time.thread_time() - start
     ratio = ValidationRow(
         f"symbolic {name}",
-        "static imports / binding, the one import and compilation left out",
+        "static imports / binding, the one import left out",
         "",
         LENGTHS,
         "ratio of CPU times",
         "1",
         slow / fast,
-        {"with the one import and compilation": slow / (once + fast)},
+        {"with the one import": slow / (once + fast)},
         goal=100.0,
         ok=slow / fast >= 100,
     )

@@ -18,7 +18,7 @@ from slipstick.common.records import Same
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.prediction_bands import Fold
 from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUCTOR, ProgramRun, programs, runs_of
-from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
+from slipstick.experiments.scoreboards.programs.program_refit import FOLDS, ProgramTimes, some_networks
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import GIVEN, LOGARITHMIC, Board, Data, Front, MissingError, Rows, Scored
@@ -29,7 +29,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
 DATASET, COMPILED = "PyTorch programs", "compiled PyTorch programs"
-FOLDS = 5
 GOALS = {"program unseen": (0.13, 0.40), "device unseen": (0.10, 0.30), GIVEN: (0.13, 0.40)}
 NOISE = 0.010
 """Standard deviation of a program's trials over their mean in this cohort: median."""

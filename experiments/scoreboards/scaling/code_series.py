@@ -7,20 +7,17 @@ networks). Priors come of the other codes (`scaling_refit.py`), so that no code 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from slipstick.common.array_types import FloatArray, Mask
-from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Priors, Recalibration
-from slipstick.estimators.scaling.series import Series, verdicts
-from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
+from slipstick.estimators.scaling.series import Series
+from slipstick.experiments.scoreboards.scaling.forecasts import Forecasts, Known
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, every_series
 from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -33,17 +30,7 @@ GOAL_2X, GOAL = 0.9, 1.0
 """Shares of Amdahl's error that ours may have."""
 
 
-@dataclass(frozen=True, eq=False)
-class CodeCase:
-    """The first values of a series, and what was measured at later ones [s]."""
-
-    code: str
-    known: Series
-    to: FloatArray
-    truth: FloatArray
-
-
-def code_cases(collection: Sequence[ScalingSeries]) -> list[CodeCase]:
+def code_cases(collection: Sequence[ScalingSeries]) -> list[Known]:
     """Every admissible number of known values of every series of strong scaling."""
     cases = []
     for one in collection:
@@ -54,46 +41,8 @@ def code_cases(collection: Sequence[ScalingSeries]) -> list[CodeCase]:
         for m in range(FIRST, len(values)):
             known = one.values <= values[m - 1]
             series = Series.of(one.values[known], one.times[known], one.parameter, one.name)
-            cases.append(CodeCase(one.name.split("/")[0], series, values[m:], medians[m:]))
+            cases.append((one.name.split("/")[0], series, values[m:], medians[m:]))
     return cases
-
-
-@dataclass(frozen=True, eq=False)
-class CodeTargets:
-    """One row a predicted value; arrays of shape (targets,), times in seconds."""
-
-    code: FloatArray
-    ratio: FloatArray
-    truth: FloatArray
-    ours: FloatArray
-    low: FloatArray
-    high: FloatArray
-    trusted: FloatArray
-    amdahl: FloatArray
-    last: FloatArray
-
-    def only(self, some: Mask) -> CodeTargets:
-        """Some of the targets."""
-        return CodeTargets(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
-
-    def over_codes(self, figure: Callable[[CodeTargets], float]) -> float:
-        """A figure of each code, every code counting alike."""
-        return float(np.mean([figure(self.only(self.code == code)) for code in np.unique(self.code)]))
-
-
-def targets(cases: Sequence[CodeCase], priors: Mapping[str, Priors]) -> CodeTargets:
-    """What the average over laws says of cases, by priors of each code (`PRIORS` where a code has none)."""
-    columns = []
-    for case in cases:
-        answer = averaged(case.known, case.to, priors=priors.get(case.code, PRIORS))
-        certainty = answer.certainty()
-        words = verdicts(case.known, certainty, case.to, answer.value)
-        x, y = np.asarray(case.known.x), np.asarray(case.known.y)
-        trusted = np.array([word.word == "trust" for word in words])
-        ratio, last = case.to / x[-1], np.full(len(case.to), y[-1])
-        times = (case.truth, answer.value, certainty.low, certainty.high, trusted, amdahl(case.known, case.to), last)
-        columns.append((np.full(len(case.to), case.code), ratio, *times))
-    return CodeTargets(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
 def left_out_priors() -> dict[str, Priors]:
@@ -107,81 +56,65 @@ def code_rows(data: Data) -> Iterator[ValidationRow]:
     cases = code_cases(every_series(data))
     if not cases:
         return
-    predicted = targets(cases, left_out_priors())
+    predicted = Forecasts.of(cases, left_out_priors())
     for name, low, high in BINS:
         some = predicted.only((predicted.ratio >= low) & (predicted.ratio < high))
-        if not len(some.truth):
+        if not len(some):
             continue
-        codes = [str(code) for code in np.unique(some.code)]
-        yield from _bin(f"codes left out, {name}", some, codes, GOAL_2X if name == "2x" else GOAL)
+        yield from _bin(f"codes left out, {name}", some, GOAL_2X if name == "2x" else GOAL)
     yield _far_off(predicted.only(predicted.ratio >= BINS[0][1]))
 
 
-def _bin(case: str, some: CodeTargets, codes: Sequence[str], share: float) -> Iterator[ValidationRow]:
+def _bin(case: str, some: Forecasts, share: float) -> Iterator[ValidationRow]:
+    codes = some.by_group()
     reason, judged = f"{len(codes)} codes: {', '.join(codes)}", len(codes) >= ENOUGH_CODES
-    ours, theirs, last = (100 * some.over_codes(partial(_median_error, name)) for name in ("ours", "amdahl", "last"))
+    ours, theirs, last = (some.over_groups(partial(_median_error, name)) for name in ("ours", "amdahl", "last"))
     yield ValidationRow(
-        *("codes", case, "code", len(some.truth), "median relative error, mean over codes", "%", ours),
+        *("codes", case, "code", len(some), "median relative error, mean over codes", "%", ours),
         {"amdahl": theirs, "last_value": last},
         goal=share * theirs if judged else None,
         ok=ours <= share * theirs if judged else None,
         reason=reason,
-    ).over(codes)
-    covered = some.over_codes(lambda part: scores.coverage(part.low, part.high, part.truth))
-    score = some.over_codes(lambda part: scores.interval_score(part.low, part.high, part.truth))
+    ).over(list(codes))
+    covered = some.over_groups(lambda part: part.covered)
+    score = some.over_groups(lambda part: scores.interval_score(part.low, part.high, part.truth))
     rival = _amdahl_score(some)
     yield ValidationRow(
-        *("codes", f"{case}, band", "code", len(some.truth), "interval score of log time, mean over codes", "1", score),
+        *("codes", f"{case}, band", "code", len(some), "interval score of log time, mean over codes", "1", score),
         {"amdahl_with_left_out_residuals": rival},
         ok=(0.70 <= covered <= 0.90 and score < rival) if judged else None,
         interval_level=scores.LEVEL,
         interval_coverage=covered,
-        interval_width=float(np.exp(some.over_codes(lambda part: float(np.mean(np.log(part.high / part.low)))))),
+        interval_width=float(np.exp(some.over_groups(lambda part: float(np.mean(np.log(part.high / part.low)))))),
         reason=f"{reason}; ok: coverage 70 .. 90 % and a smaller score than Amdahl's",
-    ).over(*_held(some))
-    trusted = 100 * some.over_codes(lambda part: float(np.mean(part.trusted)))
-    yield ValidationRow("codes", case, "code", len(some.truth), "trusted, mean over codes", "%", trusted, reason=reason)
+    ).over(list(codes), [part.covered for part in codes.values()])
+    trusted = 100 * some.over_groups(lambda part: float(np.mean(part.trusted)))
+    yield ValidationRow("codes", case, "code", len(some), "trusted, mean over codes", "%", trusted, reason=reason)
 
 
-def _held(some: CodeTargets) -> tuple[list[str], list[float]]:
-    """The codes, and the share of each one's targets inside their bands: every code counts alike."""
-    parts = {str(code): some.only(some.code == code) for code in np.unique(some.code)}
-    return list(parts), [scores.coverage(part.low, part.high, part.truth) for part in parts.values()]
+def _median_error(name: str, part: Forecasts) -> float:
+    return part.error(name)
 
 
-def _median_error(name: str, part: CodeTargets) -> float:
-    return scores.relative_quantile(0.5, getattr(part, name), part.truth)
-
-
-def _amdahl_score(some: CodeTargets) -> float:
+def _amdahl_score(some: Forecasts) -> float:
     """Interval score of Amdahl's law with the band that held 80 % of the other codes' targets in this bin."""
 
-    def of_code(part: CodeTargets) -> float:
-        others = some.only(some.code != part.code[0])
-        rest = others if len(others.truth) else part
+    def of_code(part: Forecasts) -> float:
+        others = some.only(some.group != part.group[0])
+        rest = others if len(others) else part
         half = np.exp(scores.log_quantile(scores.LEVEL, rest.amdahl, rest.truth))
         return scores.interval_score(part.amdahl / half, part.amdahl * half, part.truth)
 
-    return some.over_codes(of_code)
+    return some.over_groups(of_code)
 
 
-def _far_off(predicted: CodeTargets) -> ValidationRow:
-    trusted = predicted.trusted.astype(bool)
-    some = predicted.only(trusted)
-    codes = np.unique(some.code)
-    share = 100 * some.over_codes(lambda part: float(np.mean(scores.relative_errors(part.ours, part.truth) > FAR_OFF)))
-    near = some.over_codes(lambda part: float(np.mean(scores.relative_errors(part.ours, part.truth) <= NEAR)))
+def _far_off(predicted: Forecasts) -> ValidationRow:
+    some = predicted.only(predicted.trusted)
+    share = 100 * some.over_groups(lambda part: float(np.mean(part.off > FAR_OFF)))
+    near = some.over_groups(lambda part: float(np.mean(part.near)))
     return ValidationRow(
-        *(
-            "codes",
-            "codes left out, trusted",
-            "code",
-            len(some.truth),
-            "more than 30 % off, mean over codes",
-            "%",
-            share,
-        ),
+        *("codes", "codes left out, trusted", "code", len(some), "more than 30 % off, mean over codes", "%", share),
         goal=FAR_OFF_AT_MOST,
-        ok=share <= FAR_OFF_AT_MOST if len(codes) >= ENOUGH_CODES else None,
-        reason=f"{len(some.truth)} of {len(predicted.truth)} trusted; {near:.0%} of them within 20 %",
+        ok=share <= FAR_OFF_AT_MOST if len(some.by_group()) >= ENOUGH_CODES else None,
+        reason=f"{len(some)} of {len(predicted)} trusted; {near:.0%} of them within 20 %",
     )

@@ -16,21 +16,15 @@ the last point. The truth is the law without noise. Seeds from 50,000 on report;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from slipstick.common.array_types import FloatArray, Mask
-from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.series import Series
-from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
+from slipstick.experiments.scoreboards.scaling.forecasts import DRAWN, UNUSED, Forecasts, Known, Law, log_uniform
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-Law = Callable[[FloatArray], FloatArray]
 RATIOS = (4.0, 8.0)
 REPORTED, EACH = 50_000, 50
 NAMES = ("Amdahl", "log2 p", "sqrt p", "linear", "cache gain", "imbalance", "growing noise", "power")
@@ -43,19 +37,15 @@ COVERED, LEAST_COVERED = (0.75, 0.85), 0.60
 RIGHT, TRUSTED, OF_AMDAHL = 85.0, 25.0, 0.5
 
 
-def _log_uniform(generator: np.random.Generator, low: float, high: float) -> float:
-    return float(np.exp(generator.uniform(np.log(low), np.log(high))))
-
-
 def planted_law(name: str, generator: np.random.Generator) -> Law:
     """A law of one of `NAMES`."""
-    b = _log_uniform(generator, 0.002, 0.1)
+    b = log_uniform(generator, 0.002, 0.1)
     if name in OVERHEADS:
         low, high, growth = OVERHEADS[name]
-        c = _log_uniform(generator, low, high)
+        c = log_uniform(generator, low, high)
         return lambda p: 1 / p + b + c * growth(p)
     if name == "cache gain":
-        h, s = generator.uniform(0.15, 0.5), _log_uniform(generator, 2.0, 64.0)
+        h, s = generator.uniform(0.15, 0.5), log_uniform(generator, 2.0, 64.0)
         return lambda p: (1 - h / (1 + (s / p) ** 2)) / p + b
     if name == "imbalance":
         h, grains = generator.uniform(0.05, 0.4), generator.random() < 0.5
@@ -75,53 +65,18 @@ def planted(name: str, generator: np.random.Generator) -> tuple[Law, Series]:
     return law, Series.of(x, law(x) * np.exp(deviations * generator.standard_normal(len(x))), "threads")
 
 
-@dataclass(frozen=True, eq=False)
-class PlantedAnswers:
-    """One row a series and target; arrays of shape (answers,)."""
-
-    law: npt.NDArray[np.str_]
-    ratio: FloatArray
-    truth: FloatArray
-    ours: FloatArray
-    low: FloatArray
-    high: FloatArray
-    probability: FloatArray
-    trusted: Mask
-    amdahl: FloatArray
-
-    def only(self, some: Mask) -> PlantedAnswers:
-        """Some of the answers."""
-        return PlantedAnswers(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
-
-    def errors(self, name: str = "ours") -> FloatArray:
-        """Relative errors in percent, of ours or of Amdahl's fit."""
-        return np.asarray(100 * scores.relative_errors(getattr(self, name), self.truth))
-
-    @property
-    def near(self) -> Mask:
-        """Which answers are within 20 %."""
-        return np.asarray(self.errors() <= 100 * NEAR)
-
-    @property
-    def covered(self) -> float:
-        """Share of the truths inside the 80 % band."""
-        return scores.coverage(self.low, self.high, self.truth)
-
-
-def planted_answers(seed: int, each: int) -> PlantedAnswers:
+def planted_answers(seed: int, each: int) -> Forecasts:
     """What is predicted of so many series of each law."""
-    rows = []
+    return Forecasts.of(_planted(seed, each))
+
+
+def _planted(seed: int, each: int) -> Iterator[Known]:
     for place, name in enumerate(NAMES):
         generator = np.random.default_rng([seed, place])
         for _ in range(each):
             law, series = planted(name, generator)
             to = series.x[-1] * np.array(RATIOS)
-            answer = extrapolate(series, to, "strong")
-            stated = [verdict.probability or 0.0 for verdict in answer.verdicts]
-            words = [verdict.word == "trust" for verdict in answer.verdicts]
-            times = (law(to), answer.value, answer.low, answer.high, stated, words, amdahl(series, to))
-            rows.append(([name] * len(to), RATIOS, *times))
-    return PlantedAnswers(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+            yield name, series, to, law(to)
 
 
 def planted_rows() -> Iterator[ValidationRow]:
@@ -130,26 +85,26 @@ def planted_rows() -> Iterator[ValidationRow]:
     for ratio in RATIOS:
         some = every.only(every.ratio == ratio)
         for quantile, metric in ((0.5, "median relative error"), (0.9, "90th percentile of relative error")):
-            ours, theirs = (float(np.quantile(some.errors(name), quantile)) for name in ("ours", "amdahl"))
+            ours, theirs = (some.error(name, quantile) for name in ("ours", "amdahl"))
             yield _row(f"{ratio:g}x", some, metric, ours, OF_AMDAHL * theirs, {"amdahl": theirs})
         trusted, right = some.only(some.trusted), 100 * float(np.mean(some.trusted))
         yield _row(f"{ratio:g}x", some, "trusted", right, TRUSTED if ratio == RATIOS[0] else None, at_least=True)
-        if len(trusted.truth):
+        if len(trusted):
             near = 100 * float(np.mean(trusted.near))
             yield _row(f"{ratio:g}x, trusted", trusted, "within 20 %", near, RIGHT, at_least=True)
     yield _band("all", every, COVERED)
     for name in NAMES:
-        yield _band(name, every.only(every.law == name), (LEAST_COVERED, 1.0))
+        yield _band(name, every.only(every.group == name), (LEAST_COVERED, 1.0))
     for low, high in ((0.0, 0.25), (0.25, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 1.01)):
         some = every.only((every.probability >= low) & (every.probability < high))
-        if len(some.truth):
+        if len(some):
             stated, held = 100 * float(np.mean(some.probability)), 100 * float(np.mean(some.near))
             yield _row(f"said {low:.0%} .. {min(high, 1.0):.0%}", some, "within 20 %", held, None, {"said": stated})
 
 
 def _row(
     case: str,
-    some: PlantedAnswers,
+    some: Forecasts,
     metric: str,
     figure: float,
     goal: float | None,
@@ -159,7 +114,7 @@ def _row(
 ) -> ValidationRow:
     ok = None if goal is None else figure >= goal if at_least else figure <= goal
     return ValidationRow(
-        *("random series", f"planted, {case}", "seeds never used", len(some.truth), metric, "%", figure),
+        *(DRAWN, f"planted, {case}", UNUSED, len(some), metric, "%", figure),
         baselines or {},
         goal=goal,
         ok=ok,
@@ -167,15 +122,15 @@ def _row(
     )
 
 
-def _band(name: str, some: PlantedAnswers, aim: tuple[float, float]) -> ValidationRow:
+def _band(name: str, some: Forecasts, aim: tuple[float, float]) -> ValidationRow:
     inside = some.covered
     return ValidationRow(
-        *("random series", f"planted, {name}, band", "seeds never used", len(some.truth), "median relative error", "%"),
-        float(np.median(some.errors())),
-        {"amdahl": float(np.median(some.errors("amdahl")))},
+        *(DRAWN, f"planted, {name}, band", UNUSED, len(some), "median relative error", "%"),
+        some.error(),
+        {"amdahl": some.error("amdahl")},
         ok=aim[0] <= inside <= aim[1],
         interval_level=scores.LEVEL,
         interval_coverage=inside,
-        interval_width=scores.width(some.low, some.high),
+        interval_width=some.width,
         reason=f"ok: the band covers {aim[0]:.0%} .. {aim[1]:.0%}",
     )

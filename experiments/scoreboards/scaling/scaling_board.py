@@ -18,15 +18,13 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.extrapolate import extrapolate_many
 from slipstick.estimators.scaling.series import KINDS, Series
-from slipstick.experiments.scoreboards.scaling.code_series import code_rows
+from slipstick.experiments.scoreboards.scaling.code_series import BINS, code_rows
 from slipstick.experiments.scoreboards.scaling.random_series import random_rows
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, read_collection
 from slipstick.experiments.scoring.score import Board, Data, Front, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-LEVEL = 0.8
 LATER = "later values of each series"
-BINS = (("2x", 1.5, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 ENOUGH = 50
 GOALS = {
     "problem_size": {"2x": 3.0, "4x": 4.0, "8x": 5.0, ">11x": 9.0},
@@ -105,7 +103,7 @@ def predictions(collection: Sequence[ScalingSeries]) -> list[Target]:
     for (kind, targets), members in together.items():
         to = np.asarray(targets)
         some = [known for known, *_ in members]
-        ours = extrapolate_many(some, to, kind, level=LEVEL)
+        ours = extrapolate_many(some, to, kind, level=scores.LEVEL)
         simple = [extrapolate_many(some, to, kind, family=name, level=None) for name in ("amdahl", "four-terms")]
         for i, (known, truth, source, five) in enumerate(members):
             answer = ours[i]
@@ -219,10 +217,10 @@ def _bands(scored: Sequence[Target]) -> Iterator[ValidationRow]:
             len(some),
             "interval score of log time",
             "1",
-            scores.interval_score(low, high, truth, LEVEL),
-            baselines={"same_width_everywhere": scores.constant_band_score(ours, truth, LEVEL)},
+            scores.interval_score(low, high, truth, scores.LEVEL),
+            baselines={"same_width_everywhere": scores.constant_band_score(ours, truth, scores.LEVEL)},
             ok=held,
-            interval_level=LEVEL,
+            interval_level=scores.LEVEL,
             interval_coverage=coverage,
             interval_width=width,
             reason=f"coverage over sources drawn again: {spread[0]:.0%} .. {spread[1]:.0%}; {_sized(some)}",
@@ -265,8 +263,8 @@ def _trusted(scored: Sequence[Target]) -> Iterator[ValidationRow]:
             "median relative error",
             float(np.median(_errors(some))),
             baselines={"not_trusted": float(np.median(_errors(rest)))} if rest else {},
-            ok=abs(coverage - LEVEL) <= 1.96 * float(np.sqrt(LEVEL * (1 - LEVEL) / len(some))) or coverage > LEVEL,
-            interval_level=LEVEL,
+            ok=coverage >= scores.LEVEL - 1.96 * float(np.sqrt(scores.LEVEL * (1 - scores.LEVEL) / len(some))),
+            interval_level=scores.LEVEL,
             interval_coverage=coverage,
             interval_width=float(np.median([one.high / one.low for one in some])),
             reason=f"{len(some)} of {len(everything)} trusted; ok: the binomial 95 % range of 80 % holds the coverage, "
@@ -286,7 +284,7 @@ def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
                 "median relative error",
                 float(np.median(_errors(some))),
                 baselines=_baselines(some),
-                interval_level=LEVEL if enough else None,
+                interval_level=scores.LEVEL if enough else None,
                 interval_coverage=float(np.mean(inside)) if enough else None,
                 interval_width=float(np.median([one.high / one.low for one in some])) if enough else None,
             )

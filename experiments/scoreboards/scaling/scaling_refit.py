@@ -24,7 +24,8 @@ from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
 from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Recalibration
 from slipstick.experiments.calibrate.public_data import training_file
-from slipstick.experiments.scoreboards.scaling.code_series import CodeCase, code_cases
+from slipstick.experiments.scoreboards.scaling.code_series import code_cases
+from slipstick.experiments.scoreboards.scaling.forecasts import Known
 from slipstick.experiments.scoreboards.scaling.series_collection import MORE, every_series
 from slipstick.experiments.scoring.score import Data
 
@@ -48,15 +49,15 @@ class LaterValues:
     errors: FloatArray
 
     @classmethod
-    def of(cls, cases: Sequence[CodeCase]) -> LaterValues:
+    def of(cls, cases: Sequence[Known]) -> LaterValues:
         """Those of cases."""
         plain = replace(PRIORS, codes=Recalibration())
         rows = []
-        for case in cases:
-            average: Average = averaged(case.known, case.to, priors=plain).belief.average
-            truth = np.log(case.truth)
+        for code, known, to, times in cases:
+            average: Average = averaged(known, to, priors=plain).belief.average
+            truth = np.log(times)
             errors = np.abs(np.array(average.quantiles(*ANSWERS)) - truth)
-            rows.append((np.full(len(truth), case.code), average.score(truth), errors))
+            rows.append((np.full(len(truth), code), average.score(truth), errors))
         return cls(*(np.concatenate(column, axis=-1) for column in zip(*rows, strict=True)))
 
     def recalibration(self, without: str = "") -> Recalibration:

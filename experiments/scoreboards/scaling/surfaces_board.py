@@ -25,6 +25,7 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.frames import csv_frame
+from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.scaling.surfaces import extrapolate_surface
 from slipstick.estimators.scaling.surfaces.surface_candidates import powers
 from slipstick.experiments.scoring.score import Board, Data
@@ -143,7 +144,6 @@ LEAST_LEVELS = 5
 CUTS = 3
 NOISES = (0.0, 0.03, 0.10)
 SEEDS = 2
-LEVEL = 0.80
 ENOUGH = 50
 GOALS = {"2x": 7.0, "4x": 7.7}
 """Problem sizes in one parameter (4.0, 4.7 %, scoreboard `scaling`) and three points."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.scaling.surfaces import extrapolate_surface
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import distances
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.scoreboards.scaling.surfaces_board import BINS, TABLES, TableCut, table_cuts
-from slipstick.experiments.scoring.scored_cases import LEVEL, Case, CaseSet, Input, Measured, StatedTime
+from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 
 
 def case_set(scored: Path | None) -> CaseSet:

@@ -11,7 +11,7 @@ import pytest
 from slipstick.estimators.scaling import Series, extrapolate
 from slipstick.estimators.scaling.laws.priors import PRIORS
 from slipstick.estimators.scaling.laws.scaling_laws import BANDWIDTH, DOMAINS, prior_curves
-from slipstick.experiments.scoreboards.scaling.closed_forms import said_of_forms
+from slipstick.experiments.scoreboards.scaling.closed_forms import half_width, said_of_forms
 
 POINTS = ((1, 2, 4, 8), (1, 2, 3, 4, 6, 8), (1, 2, 4, 8, 16))
 
@@ -48,9 +48,9 @@ def test_clean_points_that_exclude_every_overhead_are_still_trusted() -> None:
 def test_trust_holds_over_closed_forms() -> None:
     """240 series of six forms; the board `scaling` has more of them, with seeds that served for nothing."""
     said = said_of_forms(700, 40)
-    trusted = said.only(said.word == "trust")
-    assert len(trusted.truth) > 0.15 * len(said.truth)
-    assert trusted.inside >= 0.80 and trusted.error <= trusted.half_width
+    trusted = said.only(said.trusted)
+    assert len(trusted) > 0.15 * len(said)
+    assert trusted.covered >= 0.80 and trusted.error() <= half_width(trusted)
 
 
 def test_a_bandwidth_that_is_used_up_takes_the_time_of_the_roofline() -> None:
