@@ -72,6 +72,9 @@ def _by(parts: Sequence[OperationTime]) -> str:
 
 
 DEFAULT_LEVEL = 0.80
+REPEAT = 0.04
+"""Standard deviation of the log of a time between two runs of the same program on the same machine: sweeps of training
+steps that were measured twice are 0 to 7 % apart (docs/notes/seqpoint.md), a difference of two such runs."""
 NOTHING = 1e-6
 """Share of a time below which nothing is left beside its parts but rounding."""
 LARGEST_SPREAD = 100.0

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
@@ -35,7 +36,6 @@ from slipstick.estimators.power.power_cap import (
     slower_watts,
 )
 from slipstick.estimators.power.voltage import dynamic_share, knee
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import of_kind
+from slipstick.common.readers import of_schema
+from slipstick.common.records import as_document, of_kind
 from slipstick.common.writer import write_json
 from slipstick.estimators.cpu.thread_calibration import ThreadMeasurement
 
@@ -17,7 +17,7 @@ SCHEMA = "slipstick-threads-1"
 
 def save(measured: ThreadMeasurement, path: str | os.PathLike[str]) -> None:
     """Write the file, whole or not at all."""
-    write_json(path, {"schema": SCHEMA, **asdict(measured)}, indent=1)
+    write_json(path, as_document(measured, SCHEMA), indent=1)
 
 
 def from_fields(document: Mapping[str, Any], path: object) -> ThreadMeasurement:
@@ -25,9 +25,7 @@ def from_fields(document: Mapping[str, Any], path: object) -> ThreadMeasurement:
 
     Raises InputError where a field is missing or of another kind.
     """
-    if document.get("schema") != SCHEMA:
-        raise InputError(f"{path}: schema = {str(document.get('schema'))[:40]!r}, want {SCHEMA!r}")
-    measured = of_kind(ThreadMeasurement, document, str(path))
+    measured = of_kind(ThreadMeasurement, of_schema(document, SCHEMA, path), str(path))
     counts = [measured.cores, *(threads for threads, _ in (*measured.contention, *measured.training))]
     if min(counts) < 1:
         raise InputError(f"{path}: {min(counts)} threads or cores: want a whole number >= 1")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.readers import of_schema, read_json
 from slipstick.common.records import FrozenDict, of_kind
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.writer import write_json
@@ -64,9 +64,7 @@ def load_calibration(path: str | os.PathLike[str], estimator: Estimator) -> Cali
     InputError
         Where the file is no calibration, or names a parameter that the estimator lacks.
     """
-    fields = require_mapping(read_json(path), path, "file")
-    if fields.get("schema") != SCHEMA:
-        raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
+    fields = of_schema(read_json(path), SCHEMA, path)
     entries = of_kind(dict[str, dict[str, Any]], fields.get("parameters"), f"{path}: parameters")
     names = of_kind(tuple[str, ...], fields.get("names"), f"{path}: names")
     if not 0 < len(names) <= MAX_PARAMETERS or not entries.keys() >= {*names}:

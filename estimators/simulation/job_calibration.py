@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json, require_mapping
+from slipstick.common.readers import of_schema, read_json, require_mapping
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write
 from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
 from slipstick.estimators.fitting.calibration_file import listed
 from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SCHEMA = "slipstick-job-calibration-1"
+WRITTEN = "a simulated job reads what calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
 MOST_NUMBERS, MOST_LINES = 1000, 1000
 DRAWS = 400
 
@@ -158,12 +159,7 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
     ...     load_job_calibration(pathlib.Path(folder, "fitted.json")).standard_errors()
     {'decode.service': 0.002}
     """
-    fields = require_mapping(read_json(path), path, "file")
-    if fields.get("schema") != SCHEMA:
-        raise InputError(
-            f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}: a simulated job reads what "
-            "calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
-        )
+    fields = of_schema(read_json(path), SCHEMA, path, WRITTEN)
     names = tuple(_named(name, path, "names") for name in listed(fields.get("names"), path, "names"))
     values = tuple(_number(value, path, "values") for value in listed(fields.get("values"), path, "values"))
     covariance = tuple(

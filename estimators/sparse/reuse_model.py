@@ -1,123 +1,97 @@
-"""Sparse products by reuse: a cost a term, fitted to measured blocks, and a formula of the machine for whole matrices.
+"""Costs of sparse products: a cost a term, fitted to measured times, for each kernel and state of the caches.
 
-Every term counts non-zeros that meet a condition; its coefficient is what each of them costs. For hot labels (a block
-repeated, everything in L1) the conditions are about rows: the chain of additions of a long row, the branch at its end.
-For streaming labels (sweeps over the whole matrix) others are about memory: which level the line of the dense vector
-and the matrix itself come from, by reuse volume against the machine's cache capacities. Costs inside the core follow
-the machine's clock, those beyond the caches do not.
-
-Files of fitted costs, JSON with a schema, read within bounds: those of reuse, of devices, of a host's kernels.
+Every term counts non-zeros, rows or lines that meet a condition; its coefficient is what each of them costs. For hot
+labels (a block repeated, everything in L1) the conditions are about rows: the chain of additions of a long row, the
+branch at its end. Streaming labels (blocks inside sweeps over the whole matrix) and whole products, warm (product after
+product) or cold (caches emptied before), add others about memory: which level the line of the dense vector and the
+matrix itself come from, by reuse volume against the machine's cache capacities. Costs inside the core follow the
+machine's clock, those beyond the caches do not. A kernel's costs are its own: scipy's loop, ours and MKL's differ by
+more than matrices of one kernel do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Op
-from slipstick.workloads.kernels.blocks import FAR, VOLUME_EDGES, BlockTable, blocks_within
-from slipstick.workloads.kernels.sparse import SparseMatrix
+from slipstick.workloads.kernels.blocks import FAR, LINE_BYTES, LONG_ROWS, VOLUME_EDGES, BlockTable
 
-Document = Mapping[str, Any]
-Made = TypeVar("Made")
-
-
-def from_document(path: str | Path, schema: str, what: str, made: Callable[[Document], Made]) -> Made:
-    """What `made` makes of a file's document.
-
-    Raises InputError, which names the file, where the schema is another or `made` finds a field missing or wrong.
-    """
-    document = require_mapping(read_json(path), path, "file")
-    if document.get("schema") != schema:
-        raise InputError(f"{path}: want {what} of schema {schema!r}")
-    try:
-        return made(document)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: {what} without a usable {error}") from None
-
-
-def number(name: str, value: Any, high: float) -> float:
-    """A field as a number, in the unit that it has in the file.
-
-    Raises ValueError where it is none of 0 to `high`.
-    """
-    result = float(value)
-    if not 0 <= result <= high:
-        raise ValueError(f"{name} = {result:g}: want a number in [0, {high:g}]")
-    return result
-
-
-FloatArray = npt.NDArray[np.float64]
-LabelKind = Literal["hot", "streaming"]
-LABEL_KINDS: tuple[LabelKind, ...] = ("hot", "streaming")
-SCHEMA = "slipstick-spmv-reuse-1"
-TRAINED = Path(__file__).parent / "trained"
+State = Literal["hot", "streaming", "warm", "cold"]
+LABEL_KINDS: tuple[State, ...] = ("hot", "streaming")
+"""Of blocks of the blockwise kernel: what a time means."""
+STATES: tuple[State, ...] = ("warm", "cold")
+"""Of the caches of whole products."""
 SUFFIX = ".spmv.json"
-"""Of files of costs of sparse products, these and those of a host's kernels."""
+"""Of files of costs of sparse products."""
 
-ROW_TERMS = (
-    "nonzero",
-    "row_change",
-    "row_17_to_32",
-    "row_33_to_64",
-    "row_65_and_more",
-    "irregular_row",
-    "line",
-    "page",
-)
 BEYOND = tuple(f"{what}_beyond_{level}" for level in ("L2", "reach", "L3") for what in ("gather", "stream"))
-TERMS: Mapping[LabelKind, tuple[str, ...]] = {"hot": ROW_TERMS, "streaming": (*ROW_TERMS, *BEYOND, "translation")}
-MEMORY_TERMS = frozenset({*BEYOND, "translation"} - {"gather_beyond_L2"})
-"""Terms whose cost does not follow the core's clock: what lies beyond the core's own caches."""
+HOT = ("nonzero", "row_change", *LONG_ROWS, "irregular_row", "line", "page")
+WHOLE = ("call", "nonzero", "row", "irregular_row", *LONG_ROWS)
+TERMS: Mapping[State, tuple[str, ...]] = {
+    "hot": HOT,
+    "streaming": (*HOT, *BEYOND, "translation"),
+    "warm": (*WHOLE, *BEYOND[::2], *BEYOND[1::2], "translation"),
+    "cold": (*WHOLE, "gather_beyond_L2", "gather_beyond_reach", "stream_line", "vector_line", "translation"),
+}
+MEMORY_TERMS = frozenset({*BEYOND, "translation", "stream_line", "vector_line"} - {"gather_beyond_L2"})
+"""Terms beyond a core's own caches: they do not follow its clock, and threads share what they wait for."""
 REACH = 8.0
 """Multiples of the second level's capacity beyond which a product slows down again, well before the nominal last level
-is full (translation buffers, a shared last level): what kernels on another host showed (`kernel_costs`)."""
+is full (translation buffers, a shared last level)."""
+LEARNT_ROWS = 5000.0
+"""Irregular rows that branch prediction learns by heart when the same product runs again and again: of n of them
+n^2 / (n + this) are mispredicted. Chosen on the calibration matrices:
+`slipstick validate --refit sparse` scores other values."""
 COUNTS = {
+    "nonzero": "nonzeros",
+    "row": "rows",
     "row_change": "row_changes",
     "irregular_row": "irregular",
-    "row_17_to_32": "row_17_to_32",
-    "row_33_to_64": "row_33_to_64",
-    "row_65_and_more": "row_65_and_more",
     "line": "lines",
     "page": "pages",
     "translation": "translations",
+    "vector_line": "vector_lines",
+    **{name: name for name in LONG_ROWS},
 }
-"""The count (`block_features`) of terms that do not depend on the machine."""
-ACCELERATORS = ("nvidia-", "amd-cdna", "amd-gcn", "amd-vega", "google-tpu")
-"""Families, by how their names begin, whose products are spread over thousands of threads."""
+"""The count of terms that do not depend on the machine."""
+NEEDED = (*dict.fromkeys(COUNTS.values()), "columns", "footprint", *FAR)
 MIDDLES = tuple(edge / 2 for edge in (*VOLUME_EDGES, VOLUME_EDGES[-1] * 4))
 """Bytes in the middle of each class of reuse volume, by their logarithm."""
 CLASS_SHARPNESS = BLOCKS
 """Of the law of misses on whole classes: a factor of four in volume blunts it to about this."""
+UNKNOWN_SPREAD = 0.3
+"""Of costs that were fitted to too few matrices to estimate their own: twice that of those that ship."""
+Amount = TypeVar("Amount", float, FloatArray, "sp.Expr")
 
 
-def label_kind(name: str) -> LabelKind:
-    """A kind of label by name.
+def check_state(name: str, known: tuple[State, ...] = STATES) -> State:
+    """A state of the caches by name; with `LABEL_KINDS` a kind of label.
 
-    Raises InputError where there is no such kind.
+    Raises
+    ------
+    InputError
+        Where there is no such state.
     """
-    for kind in LABEL_KINDS:
-        if name == kind:
-            return kind
-    raise unknown_name("label kind", name, LABEL_KINDS)
+    for state in known:
+        if name == state:
+            return state
+    raise unknown_name("state of the caches" if known == STATES else "label kind", name, known)
 
 
 @dataclass(frozen=True)
@@ -157,8 +131,8 @@ def cache_levels(machine: Machine) -> tuple[str, str]:
 
 
 def is_accelerator(machine: Machine) -> bool:
-    """Whether a machine is one of `ACCELERATORS`."""
-    return machine.family.startswith(ACCELERATORS)
+    """Whether products are spread over thousands of threads there, and not over cores as a processor's."""
+    return machine_kind(machine) not in ("cpu", "many-core")
 
 
 def caches_of_core(machine: Machine) -> CacheSizes:
@@ -175,32 +149,55 @@ def caches_of_core(machine: Machine) -> CacheSizes:
 
 
 @dataclass(frozen=True)
-class ReuseModel(FormulaModel):
-    """T = sum over terms of cost x count, for operations of kind "spmv" (`slipstick.workloads.kernels.spmv`).
+class KernelCosts(FormulaModel):
+    """T = sum over terms of cost x count, of one kernel on one thread in one state of the caches.
 
-    `label`: what a time means: "hot" or "streaming".
-    `cost`: seconds a non-zero that meets the term's condition, by term, on a core of `clock` [Hz].
-    `sizes`, `clock`: of the core that the costs were fitted on.
-    `source`: machine and date of the labels.
-    `spread`: standard deviation of log(predicted / measured) over whole matrices held out.
+    As a formula it answers operations of kind "spmv" (`slipstick.workloads.kernels.spmv`) that have the counts.
+
+    Parameters
+    ----------
+    state
+        Of the caches; for labels of blocks what a time means: "hot" or "streaming".
+    cost
+        Seconds an occurrence, by `TERMS[state]`, on a core of `clock` [Hz] with caches of `sizes`.
+    spread
+        Of log(measured / predicted) over matrices held out.
+    freedom
+        Degrees of freedom of the spread: families of matrices less one; None for many.
+    reach
+        Where the middle level ends, in multiples of the second level's capacity.
+    software
+        What ran it, with its version.
+    source
+        Machine and date of the times.
     """
 
-    label: LabelKind
-    cost: Annotated[FrozenDict[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1e-3)]
+    kernel: str
+    state: State
+    cost: Annotated[FrozenDict[float], Parameter("s", "what a non-zero that meets the condition costs", 0.0, 1.0)]
     sizes: CacheSizes
     clock: float
+    spread: float = UNKNOWN_SPREAD
+    freedom: float | None = None
+    reach: float = REACH
+    software: str = ""
     source: str = ""
-    spread: float | None = None
 
     def __post_init__(self) -> None:
-        missing = [term for term in TERMS[label_kind(self.label)] if term not in self.cost]
-        if missing or not self.clock > 0:
-            raise InputError(f"costs of reuse: want clock > 0 and a cost of every term; missing: {', '.join(missing)}")
+        if missing := [term for term in TERMS.get(self.state, ("state",)) if term not in self.cost]:
+            raise InputError(f"costs of {self.kernel!r}, {self.state}: want one of every term; missing: {missing[0]}")
+        if not any(self.cost.values()):
+            raise InputError(f"costs of {self.kernel!r}, {self.state}: all are 0")
+        if not (0 <= self.spread <= 10 and 1 <= self.reach <= 1e6 and 0 < self.clock < 1e12):
+            raise InputError(
+                f"{self.kernel!r}: spread = {self.spread:g}, reach = {self.reach:g}, clock = {self.clock:g} Hz: want"
+                " [0, 10], 1 to 1e6, and above 0 and below 1e12 Hz"
+            )
         check_parameters(self)
 
     def caches(self, machine: Machine) -> str:
         """What the labels took for granted: one core, whatever others the machine has, and what its caches hold."""
-        held = "blocks in the first cache" if self.label == "hot" else "caches hold what sweep after sweep leaves there"
+        held = "blocks in the first cache" if self.state == "hot" else "caches hold what sweep after sweep leaves there"
         return f"each product on one core of {machine.cores:,}; {held}"
 
     def key(self, op: Op, machine: Machine) -> Hashable:
@@ -215,135 +212,94 @@ class ReuseModel(FormulaModel):
         if op.kind != "spmv" or "footprint" not in op.dims:
             raise InputError(f"operation {op.name!r} ({op.kind}) is no sparse product with the counts of its pattern")
         caches_of_core(machine)
-        return _formula(self.label, self.clock, self.source, *cache_levels(machine))
+        return _formula(self.state, self.reach, self.clock, self.source, *cache_levels(machine))
+
+    def parts(
+        self, counts: Mapping[str, Amount], sizes: CacheSizes | None = None, clock: float | None = None
+    ) -> dict[str, Amount]:
+        """Seconds by term, of numbers or arrays of counts; terms inside the core follow the clock.
+
+        `sizes`, `clock` [Hz]: of another core; those that the costs were fitted on if None.
+        """
+        slower = 1.0 if clock is None else self.clock / clock
+        amounts = term_amounts(counts, self.state, (sizes or self.sizes).levels(self.reach))
+        return {
+            name: self.cost[name] * amount * (1.0 if name in MEMORY_TERMS else slower)
+            for name, amount in amounts.items()
+        }
 
     def seconds_per_nonzero(self, blocks: BlockTable) -> FloatArray:
         """Of every block, on the core that the costs were fitted on."""
-        costs = np.array([self.cost[name] for name in TERMS[self.label]])
-        return np.asarray(term_counts(blocks, self.label, self.sizes) @ costs) / blocks.size
-
-    def product(self, matrix: SparseMatrix, machine: Machine | None = None) -> tuple[float, float]:
-        """Seconds of one product on a machine's core or the one measured, and the share that does not follow the clock.
-
-        Raises InputError where the matrix has fewer than two non-zeros, or the machine is no processor with a cache.
-        """
-        here = self if machine is None else replace(self, sizes=caches_of_core(machine))
-        still = {name: cost if name in MEMORY_TERMS else 0.0 for name, cost in self.cost.items()}
-        blocks = blocks_within(matrix)
-        whole, waiting = (
-            float(one.seconds_per_nonzero(blocks).mean()) * matrix.nonzeros
-            for one in (here, replace(here, cost=FrozenDict(still)))
-        )
-        seconds = waiting + (whole - waiting) * (1.0 if machine is None else self.clock / machine.clock)
-        return seconds, waiting / seconds
-
-    def document(self) -> dict[str, Any]:
-        """All of it as plain values for JSON, with units in the names."""
-        sizes = {"L2": self.sizes.L2, "L3": self.sizes.L3}
-        core = {"clock_hz": self.clock, "caches_bytes": sizes, "source": self.source, "spread": self.spread}
-        return {"schema": SCHEMA, "label": self.label, "cost_s": dict(self.cost), **core}
-
-
-def load_reuse(path: str | Path) -> ReuseModel:
-    """The costs of a file of 'slipstick spmv train'.
-
-    Raises InputError where the file holds no such thing.
-    """
-
-    def made(document: Document) -> ReuseModel:
-        sizes = CacheSizes(**{str(name): float(size) for name, size in document["caches_bytes"].items()})
-        cost = FrozenDict({str(name): float(value) for name, value in document["cost_s"].items()})
-        spread = None if document["spread"] is None else number("spread", document["spread"], 10.0)
-        clock, source = number("clock_hz", document["clock_hz"], 1e12), str(document["source"])
-        return ReuseModel(label_kind(str(document["label"])), cost, sizes, clock, source, spread)
-
-    return from_document(path, SCHEMA, "costs of reuse (slipstick spmv train writes them)", made)
-
-
-@lru_cache(maxsize=2)
-def shipped_reuse(label: LabelKind = "streaming") -> ReuseModel:
-    """The costs that ship, fitted to our own measurements (their `source` says where and how).
-
-    Raises InputError where the label kind is unknown.
-    """
-    return load_reuse(TRAINED / f"spmv-{label_kind(label)}.json")
+        return np.asarray(sum(self.parts(counts_of_blocks(blocks)).values())) / blocks.size
 
 
 @lru_cache(maxsize=64)
-def _formula(label: LabelKind, clock: float, source: str, second: str, last: str) -> Formula:
+def _formula(state: State, reach: float, clock: float, source: str, second: str, last: str) -> Formula:
+    inner = symbol(f"machine.memory.{second}.capacity")
+    outer = Largest(inner, symbol(f"machine.memory.{last}.capacity"))
+    levels = {"L2": inner, "reach": Smallest(reach * inner, outer), "L3": outer}
+    counts = {name: symbol(f"operation.{name}") for name in NEEDED}
     slower = clock / symbol("machine.clock")
-    caches = {level: symbol(f"machine.memory.{name}.capacity") for level, name in (("L2", second), ("L3", last))}
-    caches["L3"] = Largest(caches["L2"], caches["L3"])
-    caches["reach"] = Smallest(REACH * caches["L2"], caches["L3"])
-    terms = {}
-    for term in TERMS[label]:
-        pace = 1 if term in MEMORY_TERMS else slower
-        terms[term] = symbol(f"parameter.cost.{term}") * pace * _count(term, caches)
-    whole = f"reuse model, {label} labels, {source}" if source else "reuse model, docs/notes/spmv.md"
+    terms = {
+        term: symbol(f"parameter.cost.{term}") * (1 if term in MEMORY_TERMS else slower) * amount
+        for term, amount in term_amounts(counts, state, levels).items()
+    }
+    whole = f"reuse model, {state} labels, {source}" if source else "reuse model, docs/notes/spmv.md"
     return Formula(sp.Add(*terms.values()), "s", whole, FrozenDict(terms))
 
 
-def _count(term: str, caches: dict[str, sp.Expr]) -> sp.Expr:
-    if term in COUNTS or term == "nonzero":
-        return symbol(f"operation.{COUNTS.get(term, 'nonzeros')}")
-    what, _, level = term.partition("_beyond_")
-    if what == "stream":
-        return symbol("operation.nonzeros") * missed(symbol("operation.footprint"), caches[level])
-    shares = [missed(sp.Float(middle), caches[level], CLASS_SHARPNESS) for middle in MIDDLES]
-    return sp.Add(*(symbol(f"operation.{name}") * share for name, share in zip(FAR, shares, strict=True)))
+def term_amounts(
+    counts: Mapping[str, Amount],
+    state: State,
+    levels: Mapping[str, Amount] | Mapping[str, float],
+    learnt_rows: float = LEARNT_ROWS,
+) -> dict[str, Amount]:
+    """How often each of `TERMS[state]` occurs: the one law, on numbers, arrays of blocks, and expressions.
 
+    Parameters
+    ----------
+    counts
+        Of a matrix (`kernel_costs.counts_of`) or of blocks (`counts_of_blocks`).
+    levels
+        Bytes, as `CacheSizes.levels`.
+    learnt_rows
+        Irregular rows whose branches are learnt by heart where a whole product is repeated.
+    """
+    whole = state in STATES
+    nonzeros, footprint = counts["nonzeros"], counts.get("footprint", 0.0)
+    if whole:  # compressed rows have no row number a non-zero
+        stored = 12 * nonzeros + 16 * counts["rows"]
+        footprint = stored + 8 * counts["columns"]
 
-def term_counts(blocks: BlockTable, label: LabelKind, caches: CacheSizes) -> FloatArray:
-    """Non-zeros of every block that meet each term's condition, shape (blocks, terms)."""
-
-    def count(term: str) -> FloatArray:
-        if term in COUNTS:
-            return blocks.column(COUNTS[term]).astype(np.float64)
-        if term == "nonzero":
-            return np.full(len(blocks.index), float(blocks.size))
+    def amount(term: str) -> Any:
+        if term == "call":
+            return 1.0
+        if term == "irregular_row" and state == "warm":
+            return counts["irregular"] * (counts["irregular"] / (counts["irregular"] + learnt_rows))
+        if term == "stream_line":
+            return stored / LINE_BYTES
         what, _, level = term.partition("_beyond_")
         if what == "stream":
-            beyond = missed(blocks.column("footprint").astype(np.float64), np.asarray(float(caches.levels()[level])))
-            return np.asarray(blocks.size * beyond)
-        return gathers_beyond(blocks, caches.levels()[level])
+            return nonzeros * missed(footprint, levels[level])
+        return gathers_beyond(counts, levels[level]) if what == "gather" else counts[COUNTS[term]]
 
-    return np.stack([count(term) for term in TERMS[label]], axis=1)
+    return {term: amount(term) for term in TERMS[state]}
 
 
-def gathers_beyond(blocks: BlockTable, capacity: float) -> FloatArray:
-    """Non-zeros of every block whose line comes from beyond a cache of `capacity` bytes.
+def gathers_beyond(counts: Mapping[str, Amount], capacity: Any) -> Amount:
+    """Non-zeros whose line comes from beyond a cache of `capacity` bytes.
 
     Lines next to the one just used are left out (prefetchers bring them). A class of reuse volume (a factor of four)
     counts by its middle.
     """
-    far = np.stack([blocks.column(name) for name in FAR], axis=1).astype(np.float64)
-    return np.asarray(far @ shares_of_classes(capacity))
+    shares = [missed(middle, capacity, CLASS_SHARPNESS) for middle in MIDDLES]
+    total = 0.0 * counts[FAR[0]]
+    for name, share in zip(FAR, shares, strict=True):
+        total = total + counts[name] * share
+    return total
 
 
-def shares_of_classes(capacity: float) -> FloatArray:
-    """What of each class of reuse volume comes from beyond a cache of `capacity` bytes, shape (classes,)."""
-    shares: FloatArray = missed(np.array(MIDDLES), np.full(len(MIDDLES), capacity, dtype=np.float64), CLASS_SHARPNESS)
-    return shares
-
-
-def fit_reuse(
-    blocks: BlockTable,
-    seconds_per_nonzero: npt.ArrayLike,
-    label: LabelKind,
-    sizes: CacheSizes,
-    clock: float = 1e9,
-    source: str = "",
-) -> ReuseModel:
-    """Costs of a non-zero (labels: seconds each, shape (blocks,)) by non-negative least squares of relative errors.
-
-    `sizes`, `clock` [Hz]: of the core measured.
-    Raises InputError where labels are not positive, or there are fewer blocks than terms.
-    """
-    labels = np.asarray(seconds_per_nonzero, dtype=np.float64)
-    counts = term_counts(blocks, label, sizes) / blocks.size
-    if len(labels) < counts.shape[1]:
-        raise InputError(f"{len(labels)} blocks cannot fix {counts.shape[1]} costs")
-    if labels.shape != (len(counts),) or not np.all(labels > 0):
-        raise InputError("want one time > 0 for every block")
-    costs = map(float, nearest_terms(counts, labels))
-    return ReuseModel(label, FrozenDict(dict(zip(TERMS[label], costs, strict=True))), sizes, clock, source)
+def counts_of_blocks(blocks: BlockTable) -> dict[str, FloatArray]:
+    """The counts of every block, shape (blocks,) each."""
+    columns = dict(zip(blocks.names, blocks.values.T.astype(np.float64), strict=True))
+    return columns | {"nonzeros": np.full(len(blocks.index), float(blocks.size))}

@@ -8,40 +8,44 @@ from math import hypot
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.base.estimate import Estimate, OperationTime, Spread
+from slipstick.estimators.base.estimate import REPEAT, Estimate, OperationTime, Spread
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.roofline.piecewise import FormulaPiecewise, Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.kernel_costs import KERNELS, HostKernels, State, imbalance, load_host_kernels, split_of
+from slipstick.estimators.sparse.kernel_costs import (
+    KERNELS,
+    HostKernels,
+    imbalance,
+    load_host_kernels,
+    shipped_blocks,
+    split_of,
+)
 from slipstick.estimators.sparse.product_energy import MODELLED, modelled_energy
 from slipstick.estimators.sparse.reuse_model import (
+    STATES,
     CacheSizes,
-    ReuseModel,
+    KernelCosts,
+    State,
     caches_of_core,
     is_accelerator,
-    shipped_reuse,
 )
 from slipstick.estimators.sparse.spmv_devices import TrainedDevices, anchored, shipped_devices
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
-from slipstick.workloads.kernels.blocks import BLOCK, STREAMED_BYTES, VALUE_BYTES
+from slipstick.workloads.kernels.blocks import STREAMED_BYTES, VALUE_BYTES
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import rows_operation
 
-KERNEL = "kernel: rows from 32-bit row and column positions, one thread (slipstick measure spmv); a library's differs"
 CALL = 1.05e-6
 """Seconds that a call of that kernel takes before its first non-zero, as calibrated (cost "call": 1.05 us)."""
 WITHIN = f"blocks inside a running sweep: the start of a call, about {CALL * 1e6:g} µs, is left out"
-UNKNOWN_SPREAD = 0.3
-"""Of a model that was trained on too few matrices to estimate its own: twice that of the one that ships."""
-
 
 FORMS = {
     "csr": "rows in compressed form",
@@ -53,176 +57,11 @@ FORMS = {
 """Of `spmv_devices.FORMATS`, in words."""
 
 
-@dataclass(frozen=True, eq=False)
-class OnCore:
-    """Products on one core of a processor, by reuse; without a machine on the host that the labels were measured on."""
-
-    model: ReuseModel
-    machine: Machine | None = None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What an answer takes for granted."""
-        first = f"{self.model.label} labels: {self.model.source}"
-        where = () if self.machine is None else (f"clock and caches of {self.machine.name}",)
-        return (first, f"blocks of {BLOCK} non-zeros", WITHIN, KERNEL, *where)
-
-    @property
-    def spreads(self) -> tuple[float, float]:
-        """Of machines nobody measured, known from public times of devices only, and of the matrices of one machine.
-
-        Standard deviations in log time.
-        """
-        between = UNKNOWN_SPREAD if self.model.spread is None else self.model.spread
-        return (0.0 if self.machine is None else shipped_devices().machine_spread), between
-
-    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """Seconds of one product, and the share of the time that does not follow the clock."""
-        time, waiting = self.model.product(matrix, self.machine)
-        return time, {"memory_share": waiting}
-
-
-@dataclass(frozen=True, eq=False)
-class OnDevice:
-    """Products on a whole device, by statistics of the rows; see `OnCore`."""
-
-    trained: TrainedDevices
-    machine: Machine
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What an answer takes for granted."""
-        whose = "its own costs" if self.trained.model.knows(self.machine) else "mean costs of its relatives"
-        form = FORMS[self.trained.model.stored]
-        return (f"{self.trained.source}: {whose}", f"whole device, {form}, on {self.machine.name}")
-
-    @property
-    def spreads(self) -> tuple[float, float]:
-        """As those of `OnCore`."""
-        known = self.trained.model.knows(self.machine)
-        return (0.0 if known else self.trained.machine_spread), self.trained.matrix_spread
-
-    def answer(self, matrix: SparseMatrix) -> tuple[float, Mapping[str, float]]:
-        """Seconds of a product; no shares of it.
-
-        Raises InputError where the matrix has no non-zero.
-        """
-        if not matrix.nonzeros:
-            raise InputError(f"matrix {matrix.name!r} has no non-zero: there is no product to time")
-        return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
-
-
-def predictor(machine: Machine | None = None, model: ReuseModel | TrainedDevices | None = None) -> OnCore | OnDevice:
-    """What answers for a machine (None: the host that the labels were measured on).
-
-    Raises InputError where costs of one core are given for an accelerator, or those of devices for no machine.
-    """
-    if isinstance(model, TrainedDevices):
-        if machine is None:
-            raise InputError("a model of whole devices: needs a target machine")
-        return OnDevice(model, machine)
-    if machine is None or not is_accelerator(machine):
-        return OnCore(model or shipped_reuse(), machine)
-    if model is not None:
-        raise InputError(f"machine {machine.name!r} is an accelerator: costs of one core are not for it")
-    return OnDevice(shipped_devices(), machine)
-
-
-@checked
-def estimate_spmv(
-    matrix: SparseMatrix,
-    machine: Machine | None = None,
-    calibration: ReuseModel | TrainedDevices | None = None,
-    power: float | None = None,
-    measured: Sequence[tuple[SparseMatrix, float]] = (),
-) -> Estimate:
-    """Time of one product with its interval; energy where a mean power is given or the machine has one.
-
-    On a processor: one core, learned from blocks. With a machine, its clock and cache capacities take the place of the
-    measured host's; what lies beyond the caches costs what it cost there. On an accelerator: the whole device, from
-    statistics of the rows. A mean power times the time is the paper's analytic energy model.
-
-    Parameters
-    ----------
-    calibration
-        Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
-    measured
-        Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
-        narrow the interval.
-
-    Raises
-    ------
-    InputError
-        Where the matrix has fewer than two non-zeros, the machine no cache, or a model of blocks is given for an
-        accelerator.
-
-    Examples
-    --------
-    >>> import slipstick as ss
-    >>> grid = ss.stencil((300, 300), 5)
-    >>> slow, fast = ss.estimate_spmv(grid), ss.estimate_spmv(grid, ss.machine("H100"))
-    >>> fast.time < slow.time
-    True
-    """
-    model_here = predictor(machine, calibration)
-    between, within = model_here.spreads
-    if measured and not between:
-        between = shipped_devices().machine_spread
-    ratios = [seconds / model_here.answer(other)[0] for other, seconds in measured]
-    doubt = shipped_devices().doubt(len(measured)) if measured else 1.0
-    scale = anchored(ratios, between, within, doubt)
-    plain, metrics = model_here.answer(matrix)
-    time = plain * scale.factor
-    notes = [*model_here.notes]
-    if measured:
-        notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")
-    energy = None if power is None else power * time
-    if power is not None:
-        notes.append(f"energy = {power:g} W x time (the paper's analytic model), not measured")
-    elif machine is not None:
-        energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), machine, time)
-        notes += over_cap
-    return Estimate(
-        time,
-        energy,
-        (OperationTime("spmv", "spmv", time),),
-        "T = sum over terms of cost x amount" if isinstance(model_here, OnDevice) else "T = b sum t_i over blocks",
-        FrozenDict(metrics),
-        Spread(scale.spread or None, within),
-        tuple(notes),
-    )
-
-
-def spmv_estimator(model: ReuseModel | None = None) -> Calibration:
-    """Costs of reuse as an estimator of workloads: products by their counts, loops by the level of their vectors.
-
-    Its interval is the scatter over whole matrices held out.
-
-    `model`: of 'slipstick spmv train'; the streaming costs that ship if None.
-    """
-    costs = model or shipped_reuse()
-    operation = FormulaPiecewise(FrozenDict({"spmv": costs}), LevelLoops())
-    inner = ComposedEstimator(operation, Sequential(), "learned SpMV costs, level-aware loops")
-    spread = UNKNOWN_SPREAD if costs.spread is None else costs.spread
-    return Calibration(inner, (), residual_std=spread, source=f"reuse model, {costs.label} labels, {costs.source}")
-
-
-def spmv_devices_estimator() -> Calibration:
-    """Products on whole devices by statistics of their rows, as an estimator of workloads.
-
-    Its interval is that of a device nobody measured, wider than need be on those measured.
-    """
-    trained = shipped_devices()
-    inner = ComposedEstimator(
-        trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices"
-    )
-    spread = hypot(trained.machine_spread, trained.matrix_spread)
-    return Calibration(inner, (), residual_std=spread, source=trained.source)
-
-
-STATE_TEXT = {
-    "warm": "product after product: caches hold what the last one left",
-    "cold": "caches emptied before the product",
+STATE_TEXT: Mapping[State, str] = {
+    "hot": f"hot labels: a block again and again, in the first cache; {WITHIN}",
+    "streaming": f"streaming labels: {WITHIN}",
+    "warm": "warm caches: product after product, they hold what the last one left",
+    "cold": "cold caches: emptied before the product",
 }
 
 
@@ -251,6 +90,11 @@ class OnKernel:
             raise InputError(f"threads = {self.threads} of a product on {name!r}: want 1 to its {cores} cores")
 
     @property
+    def rule(self) -> str:
+        """How the time is made."""
+        return "T = sum over terms of cost x count" if self.threads == 1 else "T = start + max over chunks of rows"
+
+    @property
     def measured_here(self) -> bool:
         """Whether the machine is the host that was calibrated."""
         return self.machine is None or self.machine.name == self.host.machine
@@ -260,19 +104,20 @@ class OnKernel:
         """Of the core [Hz]."""
         if self.set_clock is not None:
             return self.set_clock
-        return self.host.clock if self.machine is None else self.machine.clock
+        return self.host.costs[0].clock if self.machine is None else self.machine.clock
 
     @property
     def caches(self) -> CacheSizes:
         """Of the core."""
-        return self.host.caches if self.machine is None else caches_of_core(self.machine)
+        return self.host.costs[0].sizes if self.machine is None else caches_of_core(self.machine)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
         costs = self.host.of(self.kernel, self.state)
-        kernel = f"kernel {self.kernel}: {KERNELS.get(self.kernel, 'of a calibration')} ({costs.software})"
-        texts = [kernel, f"{self.state} caches: {STATE_TEXT[self.state]}", self.host.source]
+        software = costs.software or "slipstick measure spmv"
+        kernel = f"kernel {self.kernel}: {KERNELS.get(self.kernel, 'of a calibration')} ({software})"
+        texts = [kernel, STATE_TEXT[self.state], self.host.source]
         if self.threads > 1:
             text = f"{self.threads} threads, rows shared out by {split_of(self.kernel)}"
             beyond = self.threads > self.host.threads_of(self.kernel, self.state).measured
@@ -291,20 +136,182 @@ class OnKernel:
 
     def seconds(self, matrix: SparseMatrix) -> tuple[float, dict[str, float]]:
         """Of one product, and shares by name; never faster than main memory where the matrix lies beyond the caches."""
-        ratio = self.clock / self.host.clock
-        time, waiting = self.host.seconds(matrix, self.kernel, self.state, self.threads, self.caches, ratio)
+        time, waiting = self.host.seconds(matrix, self.kernel, self.state, self.threads, self.caches, self.clock)
         metrics = {"memory_share": waiting}
         if self.threads > 1:
             metrics["imbalance"] = imbalance(matrix, self.threads, split_of(self.kernel))
         return max(time, self.least(matrix)), metrics
 
     def least(self, matrix: SparseMatrix) -> float:
-        """Seconds that main memory needs for what cannot lie in the caches; 0 without a machine's bandwidth."""
-        if self.machine is None:
+        """Seconds that main memory needs for what cannot lie in the caches; 0 without a machine, and for blocks."""
+        if self.machine is None or self.state not in STATES:
             return 0.0
         moved = (STREAMED_BYTES - 4) * matrix.nonzeros + VALUE_BYTES * (2 * matrix.shape[0] + matrix.shape[1])
         kept = 0.0 if self.state == "cold" else self.caches.L3
         return max(0.0, moved - kept) / self.machine.bandwidth(self.machine.main_memory)
+
+
+@dataclass(frozen=True, eq=False)
+class OnDevice:
+    """Products on a whole device, by statistics of the rows; see `OnKernel`."""
+
+    trained: TrainedDevices
+    machine: Machine
+    rule = "T = sum over terms of cost x amount"
+
+    @property
+    def measured_here(self) -> bool:
+        """Whether the machine is one of those measured."""
+        return self.trained.model.knows(self.machine)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What an answer takes for granted."""
+        whose = "its own costs" if self.measured_here else "mean costs of its relatives"
+        form = FORMS[self.trained.model.stored]
+        return (f"{self.trained.source}: {whose}", f"whole device, {form}, on {self.machine.name}")
+
+    @property
+    def spreads(self) -> tuple[float, float]:
+        """As those of `OnKernel`."""
+        return (0.0 if self.measured_here else self.trained.machine_spread), self.trained.matrix_spread
+
+    def seconds(self, matrix: SparseMatrix) -> tuple[float, dict[str, float]]:
+        """Of a product; no shares of it.
+
+        Raises InputError where the matrix has no non-zero.
+        """
+        if not matrix.nonzeros:
+            raise InputError(f"matrix {matrix.name!r} has no non-zero: there is no product to time")
+        return float(self.trained.model.times([rows_operation(matrix)], self.machine)[0]), {}
+
+
+def predictor(machine: Machine | None = None, known: HostKernels | TrainedDevices | None = None) -> OnKernel | OnDevice:
+    """What answers for a machine (None: the host that the labels were measured on).
+
+    `known`: a host's kernels, of which the first answers, or devices; those that ship if None (streaming labels).
+    Raises InputError where costs of one core are given for an accelerator, or those of devices for no machine.
+    """
+    if isinstance(known, TrainedDevices):
+        if machine is None:
+            raise InputError("a model of whole devices: needs a target machine")
+        return OnDevice(known, machine)
+    if machine is None or not is_accelerator(machine):
+        host = known or shipped_blocks()
+        return OnKernel(host, host.costs[0].kernel, host.costs[0].state, machine=machine)
+    if known is not None:
+        raise InputError(f"machine {machine.name!r} is an accelerator: costs of one core are not for it")
+    return OnDevice(shipped_devices(), machine)
+
+
+@checked
+def estimate_spmv(
+    matrix: SparseMatrix,
+    machine: Machine | None = None,
+    calibration: HostKernels | TrainedDevices | None = None,
+    power: float | None = None,
+    measured: Sequence[tuple[SparseMatrix, float]] = (),
+) -> Estimate:
+    """Time of one product with its interval; energy where a mean power is given or the machine has one.
+
+    On a processor: one core, learned from blocks. With a machine, its clock and cache capacities take the place of the
+    measured host's; what lies beyond the caches costs what it cost there. On an accelerator: the whole device, from
+    statistics of the rows. A mean power times the time is the paper's analytic energy model.
+
+    Parameters
+    ----------
+    calibration
+        Of blocks on one core, or of whole devices; those that ship if None (streaming labels).
+    measured
+        Matrices, and the seconds of a product with each as measured on the machine: they scale every answer for it and
+        narrow the interval. Where this matrix is among them its own times answer.
+
+    Raises
+    ------
+    InputError
+        Where the matrix has fewer than two non-zeros, the machine no cache, or a model of blocks is given for an
+        accelerator.
+
+    Examples
+    --------
+    >>> import slipstick as ss
+    >>> grid = ss.stencil((300, 300), 5)
+    >>> slow, fast = ss.estimate_spmv(grid), ss.estimate_spmv(grid, ss.machine("H100"))
+    >>> fast.time < slow.time
+    True
+    >>> ss.estimate_spmv(grid, ss.machine("H100"), measured=[(grid, 2e-5)]).time
+    2e-05
+    """
+    return answer(predictor(machine, calibration), matrix, power, measured)
+
+
+def answer(
+    model: OnKernel | OnDevice,
+    matrix: SparseMatrix,
+    power: float | None = None,
+    measured: Sequence[tuple[SparseMatrix, float]] = (),
+) -> Estimate:
+    """The estimate of one product; `power` and `measured` as in `estimate_spmv`.
+
+    Raises InputError where a measured time is not positive, or the model cannot answer for a matrix.
+    """
+    time, shares = model.seconds(matrix)
+    between, within = model.spreads
+    freedom = model.host.of(model.kernel, model.state).freedom if isinstance(model, OnKernel) else None
+    spread = Spread(between or None, within, residual_freedom=freedom)
+    notes = [*model.notes]
+    if measured:
+        trained = shipped_devices()
+        ratios = np.array([seconds / model.seconds(other)[0] for other, seconds in measured])
+        scale = anchored(ratios, between or trained.machine_spread, within, trained.doubt(len(measured)))
+        own = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
+        if len(own):
+            time, spread = float(np.median(own)), Spread(None, hypot(REPEAT, float(np.log(own).std())))
+            notes.append(f"the product with this matrix as measured there ({len(own)})")
+        else:
+            time, spread = time * scale.factor, replace(spread, parameter=scale.spread or None)
+            notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")
+    energy: float | None = None
+    if power is not None:
+        energy = power * time
+        notes.append(f"energy = {power:g} W x time (the paper's analytic model), not measured")
+    elif isinstance(model, OnKernel) and model.state in STATES:
+        package, dram = modelled_energy(time, model.clock)
+        energy, shares = package + dram, {**shares, "package_energy_J": package, "dram_energy_J": dram}
+        notes.append(f"energy {MODELLED}")
+    elif model.machine is not None:
+        energy, over_cap = energy_of(Workload(f"spmv {matrix.name}", (rows_operation(matrix),)), model.machine, time)
+        notes += over_cap
+    return Estimate(
+        time, energy, (OperationTime("spmv", "spmv", time),), model.rule, FrozenDict(shares), spread, tuple(notes)
+    )
+
+
+def spmv_estimator(costs: KernelCosts | None = None) -> Calibration:
+    """Costs of reuse as an estimator of workloads: products by their counts, loops by the level of their vectors.
+
+    Its interval is the scatter over whole matrices held out.
+
+    `costs`: of 'slipstick spmv train'; the streaming costs that ship if None.
+    """
+    costs = costs or shipped_blocks().costs[0]
+    operation = FormulaPiecewise(FrozenDict({"spmv": costs}), LevelLoops())
+    inner = ComposedEstimator(operation, Sequential(), "learned SpMV costs, level-aware loops")
+    source = f"reuse model, {costs.state} labels, {costs.source}"
+    return Calibration(inner, (), residual_std=costs.spread, source=source)
+
+
+def spmv_devices_estimator() -> Calibration:
+    """Products on whole devices by statistics of their rows, as an estimator of workloads.
+
+    Its interval is that of a device nobody measured, wider than need be on those measured.
+    """
+    trained = shipped_devices()
+    inner = ComposedEstimator(
+        trained.model, Sequential(), "five costs of a product's rows, pooled over measured devices"
+    )
+    spread = hypot(trained.machine_spread, trained.matrix_spread)
+    return Calibration(inner, (), residual_std=spread, source=trained.source)
 
 
 @checked
@@ -350,20 +357,7 @@ def estimate_product(
     >>> two.time < one.time
     True
     """
-    chosen = OnKernel(host or load_host_kernels(), kernel, state, threads, machine, clock)
-    time, metrics = chosen.seconds(matrix)
-    between, within = chosen.spreads
-    package, dram = modelled_energy(time, chosen.clock)
-    shares = {**metrics, "package_energy_J": package, "dram_energy_J": dram}
-    return Estimate(
-        time,
-        package + dram,
-        (OperationTime("spmv", "spmv", time),),
-        "T = sum over terms of cost x count" if threads == 1 else "T = start + max over chunks of rows",
-        FrozenDict(shares),
-        Spread(between or None, within, residual_freedom=chosen.host.of(kernel, state).freedom),
-        (*chosen.notes, f"energy {MODELLED}"),
-    )
+    return answer(OnKernel(host or load_host_kernels(), kernel, state, threads, machine, clock), matrix)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,23 +15,23 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.common.readers import unknown_name
-from slipstick.common.records import FrozenDict
+from slipstick.common.readers import of_schema, read_json, unknown_name
+from slipstick.common.records import FrozenDict, of_kind
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.fitting.scores import weighted_quantile
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.sparse.reuse_model import Document, from_document, is_accelerator, number
+from slipstick.estimators.sparse.reuse_model import is_accelerator
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
-SCHEMA = "slipstick-spmv-devices-1"
+SCHEMA = "slipstick-spmv-devices-2"
 SHIPPED = Path(__file__).parent / "trained"
 DIMS = ("rows", "columns", "nonzeros", "longest_row", "row_variation")
 SLICED, HYBRID = "sliced_entries", "hybrid_bytes"
@@ -220,6 +220,10 @@ class SpmvDevices(FormulaModel):
         return np.asarray(weights / weights.sum())
 
 
+LARGEST = 1000.0
+"""Spreads and doubts beyond it are no statement."""
+
+
 @dataclass(frozen=True)
 class TrainedDevices:
     """Measured devices, and how far one that was left out differed.
@@ -236,29 +240,14 @@ class TrainedDevices:
     source: str
     doubts: FrozenDict[float] = FrozenDict()
 
+    def __post_init__(self) -> None:
+        if max(self.machine_spread, self.matrix_spread, *self.doubts.values(), 0.0) > LARGEST:
+            raise InputError(f"{self.source}: spreads of log time and doubts: want at most {LARGEST:g}")
+
     def doubt(self, anchors: int) -> float:
         """The factor for so many anchors: that of the largest number tried below; 1 where none was."""
         tried = [int(count) for count in self.doubts if int(count) <= anchors]
         return self.doubts[str(max(tried))] if tried else 1.0
-
-    def document(self) -> dict[str, Any]:
-        """Costs and spreads as plain data for JSON, seconds by amount."""
-        devices = [
-            {"machine": one.machine, "family": one.family, "accelerator": one.accelerator, "cost": dict(one.cost)}
-            for one in self.model.devices
-        ]
-        spreads = {
-            "machine_spread": self.machine_spread,
-            "matrix_spread": self.matrix_spread,
-            "doubts": dict(self.doubts),
-        }
-        head = {"schema": SCHEMA, "source": self.source, "format": self.model.stored, "usual": self.model.usual}
-        return {**head, **spreads, "devices": devices}
-
-
-LARGEST_DOUBT = 1000.0
-LARGEST_SPREAD = 10.0
-"""Of log time, in a file: a factor of e^10 up and down."""
 
 
 def shipped_devices(stored: str = "csr") -> TrainedDevices:
@@ -276,26 +265,7 @@ def load_devices(path: str | Path) -> TrainedDevices:
 
     Raises InputError where the file holds no such thing.
     """
-    return from_document(path, SCHEMA, "devices", _trained)
-
-
-def _trained(document: Document) -> TrainedDevices:
-    devices = tuple(
-        DeviceCosts(
-            str(one["machine"]),
-            str(one["family"]),
-            bool(one["accelerator"]),
-            FrozenDict({str(name): number(str(name), value, 1e6) for name, value in one["cost"].items()}),
-        )
-        for one in document["devices"]
-    )
-    doubts = {
-        str(int(count)): number(f"doubts[{count}]", value, LARGEST_DOUBT)
-        for count, value in document.get("doubts", {}).items()
-    }
-    model = SpmvDevices(devices, number("usual", document["usual"], 1e6), stored=str(document.get("format", "csr")))
-    between, within = (number(name, document[name], LARGEST_SPREAD) for name in ("machine_spread", "matrix_spread"))
-    return TrainedDevices(model, between, within, str(document.get("source", "")), FrozenDict(doubts))
+    return of_kind(TrainedDevices, of_schema(read_json(path), SCHEMA, path, "devices"), str(path))
 
 
 def _sum(cost: FloatArray, parts: Mapping[str, sp.Expr]) -> sp.Expr:

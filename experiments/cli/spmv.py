@@ -37,7 +37,7 @@ def predict(
     ] = "",
     cache_state: Annotated[str, option("cache_state", "of one core")] = "streaming",
     calibration: Annotated[
-        Path | None, option("calibration", "of spmv train (.spmv.json: a core), or .json (devices)")
+        Path | None, option("calibration", "of spmv train or calibrate (.spmv.json), or .json (devices)")
     ] = None,
     measured: Annotated[Path | None, option("measured", "a CSV of products: matrix (a file beside it), time_s")] = None,
     power: Annotated[str | None, option("power", "for the energy, '27.9 W'")] = None,
@@ -88,7 +88,7 @@ def calibrate(
     """
     import sys
 
-    from slipstick.estimators.sparse.kernel_costs import STATES, check_state
+    from slipstick.estimators.sparse.reuse_model import STATES, check_state
     from slipstick.experiments.methods.spmv.kernel_fits import calibrate as measure
     from slipstick.experiments.methods.spmv.kernel_fits import rows_of
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import (
     number_of,
@@ -37,7 +38,6 @@ from slipstick.common.readers import (
 from slipstick.common.units import LONGEST
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.series_fields import as_list, as_mapping, is_number, numeric_names
 
 MAX_READINGS = 2_000_000

@@ -167,6 +167,11 @@ def of_kind(kind: type[Value], data: Any, where: str) -> Value:
         raise InputError(f"{where}: {_problems(error, kind)}".replace(": the document =", " =")) from None
 
 
+def as_document(thing: Any, schema: str) -> dict[str, Any]:
+    """A frozen dataclass as plain values for JSON, which `of_kind` reads again."""
+    return {"schema": schema, **TypeAdapter(type(thing)).dump_python(thing, mode="json")}
+
+
 def _problems(error: ValidationError, model: type[Any]) -> str:
     """What is wrong, field by field, each once."""
     texts: dict[tuple[int | str, ...], str] = {}

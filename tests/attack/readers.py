@@ -75,7 +75,7 @@ USED: Mapping[str, tuple[tuple[str, ...], Callable[[Path], object]]] = {
 }
 """Readers whose result is used, too: their seeds, and the call."""
 SEEDS: Mapping[str, tuple[str, ...]] = {
-    "load_reuse": ("spmv.json",),
+    "load_host_kernels": ("spmv.json",),
     "load_devices": ("devices.json",),
     "read_trace_graph": ("trace.json", "trace.json.gz"),
     "read_kernel_operations": ("trace.json",),

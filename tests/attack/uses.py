@@ -45,9 +45,9 @@ def use_hwloc(path: Path) -> object:
 
 
 def use_matrix(path: Path) -> object:
-    from slipstick.experiments.methods.spmv.spmv_answers import answer
+    from slipstick.experiments.methods.spmv.spmv_answers import KernelOptions, answers
 
-    return answer(path, "", "hot", None, None, None)
+    return answers(path, "", "hot", None, None, None, KernelOptions())
 
 
 def use_phases(path: Path) -> object:

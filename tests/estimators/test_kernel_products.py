@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.sparse.kernel_costs import (
-    TERMS,
+    SCHEMA,
     HostKernels,
-    KernelCosts,
     ThreadCosts,
     beside,
     chunks,
@@ -24,18 +23,24 @@ from slipstick.estimators.sparse.kernel_costs import (
     cuts,
     imbalance,
     load_host_kernels,
-    term_amounts,
 )
 from slipstick.estimators.sparse.product_energy import CLOCKS_GHZ, TABLE_1, modelled_energy
-from slipstick.estimators.sparse.reuse_model import CacheSizes
+from slipstick.estimators.sparse.reuse_model import TERMS, CacheSizes, KernelCosts
 from slipstick.estimators.sparse.sparse_products import OnKernel, estimate_product
 from slipstick.experiments.measure.spmv.labels import MeasuredProduct, chunk_counts
-from slipstick.experiments.methods.spmv.kernel_fits import calibrated, fit_costs, fit_threads, spread_over_families
+from slipstick.experiments.methods.spmv.kernel_fits import (
+    amounts_of,
+    calibrated,
+    fit_costs,
+    fit_threads,
+    spread_over_families,
+)
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels.generators import banded, rmat, stencil, uniform
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 CACHES = CacheSizes(2.0**21, 2.0**25)
+OWN = machine("xeon-gold-6230").using({"memory.L2.capacity": CACHES.L2, "memory.L3.capacity": CACHES.L3})
 
 
 def matrices() -> list[SparseMatrix]:
@@ -47,7 +52,7 @@ def matrices() -> list[SparseMatrix]:
 
 def test_costs_that_made_the_times_are_found_again() -> None:
     counts = [counts_of(matrix) for matrix in matrices()]
-    amounts = np.array([term_amounts(one, CACHES, "warm", 8.0) for one in counts])
+    amounts = amounts_of(counts, CACHES, "warm", 8.0)
     truth = np.zeros(len(TERMS["warm"]))
     truth[:4] = 1e-6, 0.5e-9, 1e-9, 6e-9
     times = amounts @ truth
@@ -56,10 +61,10 @@ def test_costs_that_made_the_times_are_found_again() -> None:
         MeasuredProduct(str(k), "aabbccddee"[k], one, {}, {("scipy", "warm", 1): float(times[k])})
         for k, one in enumerate(counts)
     ]
-    found = calibrated("scipy", "warm", products, CACHES)
+    found = calibrated("scipy", "warm", products, OWN)
     assert found.spread < 0.2
     assert found.freedom == 4
-    assert [found.seconds(one, CACHES) for one in counts] == pytest.approx(times.tolist(), rel=1e-6)
+    assert [sum(found.parts(one).values()) for one in counts] == pytest.approx(times.tolist(), rel=1e-6)
 
 
 def test_spreads_hold_the_share_they_promise() -> None:
@@ -82,9 +87,9 @@ def test_chunks_are_the_matrix_once(threads: int, split: str, seed: int) -> None
 
 def host(several: ThreadCosts | None = None) -> HostKernels:
     cost = dict.fromkeys(TERMS["warm"], 0.0) | {"call": 1e-6, "nonzero": 1e-9, "stream_beyond_L2": 1e-9}
-    costs = KernelCosts("numba", "warm", FrozenDict(cost), 0.1, 4.0, software="numba 1")
+    costs = KernelCosts("numba", "warm", FrozenDict(cost), CACHES, 2e9, 0.1, 4.0, software="numba 1", source="by hand")
     threads = {} if several is None else {"numba warm": several}
-    return HostKernels("own", 2e9, 4, CACHES, (costs,), FrozenDict(threads), "by hand")
+    return HostKernels("own", 4, (costs,), FrozenDict(threads), "by hand")
 
 
 def test_threads_share_out_even_work_and_wait_for_the_fullest_chunk() -> None:
@@ -104,14 +109,14 @@ def test_what_threads_cost_is_found_again() -> None:
     """Times made with a start of 31.6 us a thread (on the grid of starts) and 0.3 of the memory's time shared."""
     truth, products = ThreadCosts(10**-4.5, 0.3, 0.0, 2), []
     cost = dict.fromkeys(TERMS["warm"], 0.0) | {"nonzero": 1e-9, "stream_beyond_L2": 2e-9}
-    costs = KernelCosts("numba", "warm", FrozenDict(cost), 0.0)
+    costs = KernelCosts("numba", "warm", FrozenDict(cost), CACHES, 2e9, 0.0)
     for number, matrix in enumerate((*matrices(), stencil((700, 700), 5), stencil((900, 900), 5))):
         counts, pieces = counts_of(matrix), chunk_counts(matrix, [2])
         both = truth.seconds([costs.parts(one, CACHES) for one in pieces["rows", 2]], 2)
-        seconds = {("numba", "warm", 1): costs.seconds(counts, CACHES), ("numba", "warm", 2): both}
+        seconds = {("numba", "warm", 1): sum(costs.parts(counts).values()), ("numba", "warm", 2): both}
         products.append(MeasuredProduct(matrix.name, "abcd"[number % 4], counts, pieces, seconds))
     large = [one for one in products if one.seconds["numba", "warm", 2] < 2 * one.seconds["numba", "warm", 1]]
-    found = fit_threads(costs, 2, products, CACHES)
+    found = fit_threads(costs, 2, products)
     assert len(large) > 3 and found.start == pytest.approx(truth.start) and found.shared == pytest.approx(0.3)
 
 
@@ -147,7 +152,7 @@ def test_a_host_file_comes_back_and_a_damaged_one_is_refused(tmp_path: Path) -> 
     own = host(ThreadCosts(2e-6, 0.3, 0.1, 2))
     path = beside(tmp_path / "my-host.yaml")
     assert path.name == "my-host.spmv.json"
-    write_json(path, own.document(), indent=1)
+    write_json(path, as_document(own, SCHEMA), indent=1)
     assert load_host_kernels(path) == own
     text = path.read_text()
     for old, new in (

@@ -16,8 +16,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, ReuseModel, shipped_reuse
-from slipstick.estimators.sparse.sparse_products import spmv_estimator
+from slipstick.estimators.sparse.kernel_costs import shipped_blocks
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, KernelCosts, State
+from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_estimator
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question import registry
 from slipstick.hwmodels.catalog import machine
@@ -34,13 +35,13 @@ HOST = "cloud-cascade-lake-core"
 
 
 @pytest.mark.parametrize("label", LABEL_KINDS)
-def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: LabelKind) -> None:
+def test_counts_of_the_matrix_give_the_sum_over_its_blocks(label: State) -> None:
     matrix = permuted(stencil((250, 250), 5), 1)
-    model, host = shipped_reuse(label), machine(HOST)
+    model, host = shipped_blocks(label).costs[0], machine(HOST)
     by_block = replace(model, sizes=CacheSizes.of(host)).seconds_per_nonzero(block_features(matrix)).mean()
     found = model.times(spmv(matrix).operations, host)[0]
     assert found == pytest.approx(by_block * matrix.nonzeros * model.clock / host.clock, rel=1e-6)
-    assert found == pytest.approx(model.product(matrix, host)[0], rel=1e-6)
+    assert found == pytest.approx(estimate_spmv(matrix, host, shipped_blocks(label)).time, rel=1e-6)
 
 
 def test_counts_by_hand() -> None:
@@ -57,9 +58,9 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
     work = spmv(uniform((40_000, 400_000), 4.0, 3))
     host = machine(HOST)
     slow = host.using(clock=host.clock / 2)
-    hot = shipped_reuse("hot")
+    hot = shipped_blocks("hot").costs[0]
     assert hot.times(work.operations, slow)[0] == pytest.approx(2 * hot.times(work.operations, host)[0])
-    whole = ComposedEstimator(shipped_reuse("streaming"), Sequential())
+    whole = ComposedEstimator(shipped_blocks().costs[0], Sequential())
     sizes = np.array([1e6, 4e6, 16e6, 64e6])
     times = whole.compile(work, host, ("machine.memory.L3.capacity",))({"machine.memory.L3.capacity": sizes})
     assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
@@ -85,7 +86,7 @@ def test_a_saved_workload_needs_no_matrix_and_mixes_with_other_operations(tmp_pa
 
 def test_costs_without_a_term_are_refused() -> None:
     with pytest.raises(InputError, match="missing: row_change"):
-        ReuseModel("hot", FrozenDict({"nonzero": 1e-9}), CacheSizes(1e6, 3e7), 3e9)
+        KernelCosts("blocks", "hot", FrozenDict({"nonzero": 1e-9}), CacheSizes(1e6, 3e7), 3e9)
 
 
 def test_estimate_takes_matrix_files_and_pagerank_on_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.sparse.reuse_model import shipped_reuse
+from slipstick.estimators.sparse.kernel_costs import shipped_blocks
 from slipstick.estimators.sparse.sparse_products import estimate_spmv, spmv_devices_estimator
 from slipstick.estimators.sparse.spmv_devices import (
     DIMS,
@@ -191,10 +191,20 @@ def test_anchors_scale_and_narrow_the_answer_on_any_machine(tmp_path: Path) -> N
         assert near_high / near_low < high / low
 
 
+@pytest.mark.parametrize("name", ["xeon-gold-6230", "v100-sxm", "mi210"])
+def test_the_answer_goes_through_what_was_measured_with_this_matrix(name: str) -> None:
+    matrix, other = stencil((20, 20), 5), uniform((300, 300), 5.0, 1, "poisson")
+    there = estimate_spmv(matrix, machine(name)).time
+    both = [(matrix, 3.1 * there), (other, 1e-3), (matrix, 2.9 * there), (matrix, 3 * there)]
+    found = estimate_spmv(matrix, machine(name), measured=both)
+    low, high = found.interval() or (0, 0)
+    assert found.time == pytest.approx(3 * there) and 0.8 * found.time < low < high < 1.2 * found.time
+
+
 def test_matrices_smaller_than_a_block_are_one_block() -> None:
     small = SparseMatrix.from_triplets("small", [0, 1, 2, 0], [0, 1, 2, 2], (3, 3))
-    model = shipped_reuse()
-    assert model.product(small)[0] == pytest.approx(float(model.seconds_per_nonzero(block_features(small, 4))[0]) * 4)
+    by_block = shipped_blocks().costs[0].seconds_per_nonzero(block_features(small, 4))
+    assert estimate_spmv(small).time == pytest.approx(float(by_block[0]) * 4)
     for asked in (None, machine("xeon-gold-6148"), machine("v100-sxm")):
         assert estimate_spmv(small, asked).time > 0
     with pytest.raises(InputError, match="1 non-zeros: want at least 2"):
@@ -210,7 +220,7 @@ def test_machines_without_a_cache_and_models_of_a_core_for_accelerators_are_refu
     with pytest.raises(InputError, match="levels DRAM with a capacity: a sparse product also needs a cache"):
         estimate_spmv(matrix, load_machine(tmp_path / "bare.yaml"))
     with pytest.raises(InputError, match="costs of one core are not for it"):
-        estimate_spmv(matrix, machine("v100-sxm"), shipped_reuse())
+        estimate_spmv(matrix, machine("v100-sxm"), shipped_blocks())
     with pytest.raises(InputError, match="a model of whole devices: needs a target machine"):
         estimate_spmv(matrix, None, shipped_devices())
 
@@ -228,10 +238,10 @@ def test_the_estimator_of_workloads_is_the_same_model() -> None:
 def test_files_that_are_no_devices_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text('{"schema": "other"}')
-    with pytest.raises(InputError, match="want devices of schema"):
+    with pytest.raises(InputError, match="schema = 'other'"):
         load_devices(path)
-    path.write_text('{"schema": "slipstick-spmv-devices-1", "devices": [{"machine": "a"}]}')
-    with pytest.raises(InputError, match="without a usable 'family'"):
+    path.write_text('{"schema": "slipstick-spmv-devices-2", "model": {"devices": [{"machine": "a"}]}}')
+    with pytest.raises(InputError, match="family"):
         load_devices(path)
     with pytest.raises(InputError, match="all are 0"):
         device("a", "b")

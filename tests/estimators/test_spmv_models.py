@@ -9,24 +9,25 @@ import numpy as np
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.sparse.kernel_costs import SCHEMA, HostKernels, load_host_kernels, shipped_blocks
 from slipstick.estimators.sparse.reuse_model import (
+    LABEL_KINDS,
     TERMS,
     CacheSizes,
-    ReuseModel,
-    fit_reuse,
+    KernelCosts,
+    check_state,
+    counts_of_blocks,
     gathers_beyond,
-    label_kind,
-    load_reuse,
-    shipped_reuse,
-    term_counts,
+    term_amounts,
 )
-from slipstick.estimators.sparse.sparse_products import estimate_spmv
+from slipstick.estimators.sparse.sparse_products import estimate_spmv, predictor
+from slipstick.experiments.methods.spmv.kernel_fits import fit_blocks
 from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels import generators
@@ -54,54 +55,56 @@ def blocks() -> BlockTable:
 
 @pytest.mark.parametrize("label", ["hot", "streaming"])
 def test_least_squares_finds_the_costs_that_made_the_labels(blocks: BlockTable, label: str) -> None:
-    kind = label_kind(label)
-    counts = term_counts(blocks, kind, HOST)
+    kind = check_state(label, LABEL_KINDS)
+    counts = np.stack(list(term_amounts(counts_of_blocks(blocks), kind, HOST.levels()).values()), axis=1)
     used = counts.max(axis=0) > 0
     costs = np.resize([1.0, 0.5, 2.0, 0.3, 0.2, 0.4, 0.1, 0.7], len(used)) * 1e-9 * used
-    fitted = fit_reuse(blocks, counts @ costs / 250, kind, HOST)
+    fitted = fit_blocks(blocks, counts @ costs / 250, kind, HOST)
     assert np.allclose(counts @ np.array([fitted.cost[name] for name in TERMS[kind]]), counts @ costs, rtol=1e-6)
 
 
 def test_costs_are_never_negative(blocks: BlockTable) -> None:
     falling = 1e-9 * (2 - blocks.column("row_changes") / 250.0)
-    assert min(fit_reuse(blocks, falling, "hot", HOST).cost.values()) >= 0
+    assert min(fit_blocks(blocks, falling, "hot", HOST).cost.values()) >= 0
 
 
 def test_a_larger_cache_never_costs(blocks: BlockTable) -> None:
-    model = shipped_reuse("streaming")
+    model = shipped_blocks().costs[0]
     small, large = (
         replace(model, sizes=sizes) for sizes in (CacheSizes(1 << 18, 1 << 22), CacheSizes(1 << 21, 1 << 27))
     )
     assert np.all(large.seconds_per_nonzero(blocks) <= small.seconds_per_nonzero(blocks) + 1e-15)
-    assert np.all(gathers_beyond(blocks, 1 << 16) >= gathers_beyond(blocks, 1 << 20))
+    counts = counts_of_blocks(blocks)
+    assert np.all(gathers_beyond(counts, 1 << 16) >= gathers_beyond(counts, 1 << 20))
 
 
 def test_the_clock_moves_core_bound_time_only() -> None:
     host = machine("cloud-cascade-lake-core")
     half = host.using(clock=host.clock / 2)
     matrix = generators.uniform((300_000, 300_000), 4.0, 3, "poisson")
-    model = shipped_reuse("streaming")
-    (whole, share), (slow, _) = model.product(matrix, host), model.product(matrix, half)
+    (whole, known), (slow, _) = (predictor(one).seconds(matrix) for one in (host, half))
+    share = known["memory_share"]
     assert 0 < share < 1 and slow == pytest.approx(whole * (share + 2 * (1 - share)))
-    assert shipped_reuse("hot").product(matrix, host)[1] == 0
+    assert predictor(host, shipped_blocks("hot")).seconds(matrix)[1]["memory_share"] == 0
 
 
 def test_costs_are_kept_whole(tmp_path: Path, blocks: BlockTable) -> None:
     times = 1e-9 * (1 + blocks.column("row_changes") / 250.0)
-    model = replace(fit_reuse(blocks, times, "hot", HOST, 2e9, "a test"), spread=0.1)
-    write_json(tmp_path / "m.spmv.json", model.document(), indent=1)
-    assert load_reuse(tmp_path / "m.spmv.json") == model
+    model = replace(fit_blocks(blocks, times, "hot", HOST, 2e9, "a test"), spread=0.1)
+    kernels = HostKernels("a host", 1, (model,), source="a test")
+    write_json(tmp_path / "m.spmv.json", as_document(kernels, SCHEMA), indent=1)
+    assert load_host_kernels(tmp_path / "m.spmv.json") == kernels
     text = (tmp_path / "m.spmv.json").read_text()
     for wrong, said in (
         ("PK no", "JSON"),
-        (text.replace("clock_hz", "clock"), "clock_hz"),
-        ("{}", "want costs of reuse"),
+        (text.replace('"clock"', '"clocks"'), "clock"),
+        ("{}", "costs that slipstick spmv calibrate"),
     ):
         (tmp_path / "bad.spmv.json").write_text(wrong)
         with pytest.raises(InputError, match=rf"bad\.spmv\.json.*{said}"):
-            load_reuse(tmp_path / "bad.spmv.json")
+            load_host_kernels(tmp_path / "bad.spmv.json")
     with pytest.raises(InputError, match="unknown label kind"):
-        shipped_reuse("warm")  # type: ignore[arg-type]
+        shipped_blocks("warm")
 
 
 def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> None:
@@ -117,14 +120,14 @@ def test_the_model_that_ships_answers_with_an_interval_and_its_protocol() -> Non
 
 def test_permuting_a_large_matrix_costs_more() -> None:
     grid = generators.stencil((450, 450), 5)
-    model = shipped_reuse("streaming")
-    assert model.product(generators.permuted(grid, 1))[0] > 1.2 * model.product(grid)[0]
+    assert predictor().seconds(generators.permuted(grid, 1))[0] > 1.2 * predictor().seconds(grid)[0]
 
 
 def test_piecewise_pagerank_is_equation_3() -> None:
     problem = pagerank_problem(generators.rmat(9, 3000, 1))
     host = machine("haswell-e5-2630-core")
-    model = ComposedEstimator(Piecewise(FrozenDict({"spmv": shipped_reuse("hot")}), LoopRoofline()), Sequential())
+    products = FrozenDict({"spmv": shipped_blocks("hot").costs[0]})
+    model = ComposedEstimator(Piecewise(products, LoopRoofline()), Sequential())
     one, ten = (model.estimate(pagerank(problem, k), host) for k in (1, 10))
     loops = {part.name: part.time for part in one.parts}
     assert one.time == pytest.approx(sum(loops.values()))
@@ -163,6 +166,6 @@ def test_sizes_of_caches_are_checked() -> None:
     with pytest.raises(InputError, match="want 0 < L2 <= L3"):
         CacheSizes(2.0, 1.0)
     with pytest.raises(InputError, match="1 blocks cannot fix 8 costs"):
-        fit_reuse(block_features(generators.stencil((60, 60), 5)), [1.0], "hot", HOST)
+        fit_blocks(block_features(generators.stencil((60, 60), 5)), [1.0], "hot", HOST)
     with pytest.raises(InputError):
-        ReuseModel("hot", FrozenDict(dict.fromkeys(TERMS["hot"], -1.0)), HOST, 1e9)
+        KernelCosts("blocks", "hot", FrozenDict(dict.fromkeys(TERMS["hot"], -1.0)), HOST, 1e9)

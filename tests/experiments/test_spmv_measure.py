@@ -10,7 +10,8 @@ import pytest
 from scipy.io import mmwrite
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.sparse.reuse_model import load_reuse
+from slipstick.estimators.sparse.kernel_costs import load_host_kernels
+from slipstick.estimators.sparse.sparse_products import estimate_spmv
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.block_times import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
 from slipstick.experiments.measure.spmv.labels import FolderLabels, save_times
@@ -61,8 +62,9 @@ def test_what_was_measured_here_is_trained_on_here(tmp_path: Path, capsys: pytes
     assert run(train) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["blocks"] == count and row["matrices"] == 1
-    model = load_reuse(tmp_path / "m.spmv.json")
-    assert model.clock == host.clock and model.product(matrix)[0] == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
+    own_kernels = load_host_kernels(tmp_path / "m.spmv.json")
+    found = estimate_spmv(matrix, calibration=own_kernels).time
+    assert own_kernels.costs[0].clock == host.clock and found == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
     own = ["--calibration", str(tmp_path / "m.spmv.json"), "--format", "json"]
     assert run(["estimate", str(file), "--on", "cloud-cascade-lake-core", *own]) == 0
     assert json.loads(capsys.readouterr().out)[0]["time_s"] == pytest.approx(2e-9 * matrix.nonzeros, rel=1e-6)
@@ -93,9 +95,12 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     plain = json.loads(capsys.readouterr().out)[0]
     assert run([*anchored, "--on", "v100-sxm", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert (
-        1.1 * plain["time_s"] < row["time_s"] < 1
-    )  # one measured second of a product of microseconds is believed in part
+    assert row["time_s"] == pytest.approx(1.0)  # this matrix as measured
+    mmwrite(tmp_path / "other.mtx", stencil((90, 90), 5).to_scipy())
+    (tmp_path / "known.csv").write_text("matrix,time_s\nother.mtx,1.0\n")
+    assert run([*anchored, "--on", "v100-sxm", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert 1.1 * plain["time_s"] < row["time_s"] < 1  # one second of another, of microseconds, is believed in part
     (tmp_path / "known.csv").write_text("matrix,time_s\ngrid.mtx,0\n")
     assert run(anchored) == 2
     assert "line 2: time_s = 0 lies outside [1e-12, inf]" in capsys.readouterr().err

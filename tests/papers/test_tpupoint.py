@@ -28,7 +28,6 @@ def test_rows_hold_but_for_known_misses(rows: dict[tuple[str, str], Reproduction
         ("VI-B", "QANet: a run on v2 over one on v3, predicted"),
         ("Obs. 2", "k-means, k = 5: the three longest phases cover"),
         ("Obs. 2", "published scan, 70 %: the three longest phases cover"),
-        ("Obs. 2", "published scan, 100 %: the three longest phases cover"),
     }
     assert all(row.reason for row in rows.values() if row.status == "not_reproducible")
 

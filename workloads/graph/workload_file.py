@@ -11,7 +11,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.opener import MEGABYTE
-from slipstick.common.readers import read_json, require_mapping, unknown_name
+from slipstick.common.readers import of_schema, read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import check_count
@@ -49,9 +49,7 @@ def from_json(document: Any, where: str) -> Workload:
 
     Raises InputError where a field is missing, of another type or out of range.
     """
-    document = require_mapping(document, where, "the document")
-    if document.get("schema") != SCHEMA:
-        raise InputError(f"{where}: schema = {str(document.get('schema'))[:40]!r}: want {SCHEMA!r}")
+    document = of_schema(document, SCHEMA, where)
     for name, wanted in (("name", str), ("nodes", list), ("links", list), ("uncounted", list)):
         if not isinstance(document.get(name, [] if name == "uncounted" else None), wanted):
             raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")

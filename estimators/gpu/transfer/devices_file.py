@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import number_of, read_json, require_mapping, unknown_name
+from slipstick.common.readers import number_of, of_schema, read_json, require_mapping, unknown_name
 from slipstick.common.records import FrozenDict, of_kind, validated
 from slipstick.common.writer import write_json
 from slipstick.estimators.base.machine_family import MOST_WORDS
@@ -85,9 +85,7 @@ def load_device_calibration(path: str | os.PathLike[str]) -> DeviceCalibration:
     InputError
         Where the file is none, or a machine, parameter or number of it cannot be used.
     """
-    fields = require_mapping(read_json(path), path, "file")
-    if fields.get("schema") != SCHEMA:
-        raise InputError(f"{path}: schema = {str(fields.get('schema'))[:40]!r}, want {SCHEMA!r}")
+    fields = of_schema(read_json(path), SCHEMA, path)
     entries = [validated(Machine, entry, f"{path}: machines") for entry in _list(fields, "machines", path)]
     machines = {entry.name: entry for entry in entries}
     typical = frozenset(map(str, _list(fields, "typical_sources", path)))

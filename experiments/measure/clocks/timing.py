@@ -144,6 +144,7 @@ def measure(
     tasks: Mapping[str, Task],
     protocol: Protocol | None = None,
     progress: Callable[[int, int], None] | None = None,
+    before: Mapping[str, Task] | None = None,
 ) -> dict[str, Timing]:
     """Time several tasks, interleaved.
 
@@ -153,6 +154,8 @@ def measure(
         Name -> a callable without arguments; its result is kept until the sample ends.
     progress
         Called with (rounds done, rounds planned) after every round.
+    before
+        By task, what runs before each of its samples and is not timed: the state of the caches that is wanted.
 
     Raises
     ------
@@ -180,6 +183,8 @@ def measure(
         reference.append(_reference())
         # every round starts with another task, so that none always follows the same neighbour
         for name in names[done % len(names) :] + names[: done % len(names)]:
+            if before is not None and name in before:
+                before[name]()
             seconds, wall = _sample(name, tasks[name], inner[name], clock)
             samples[name].append(seconds)
             walls[name] += wall

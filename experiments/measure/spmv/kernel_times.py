@@ -12,19 +12,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import product as pairs
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, cuts
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, cuts
+from slipstick.estimators.sparse.reuse_model import State
+from slipstick.experiments.measure.clocks.timing import Protocol, measure
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel
@@ -32,12 +34,14 @@ from slipstick.workloads.kernels.spmv import blockwise_kernel
 Product = Callable[[], object]
 WARMING = 4
 """Products before a warm sample: a last level that others share fills slowly (with one, up to twice the time)."""
-LEAST_PRODUCTS = 3
 AGREEMENT = 0.05
-ROUNDS: Mapping[State, int] = {"warm": 15, "cold": 5}
-"""Samples of every kernel by the state of the caches; the least counts."""
-SAMPLE_SECONDS, THREAD_SECONDS = 0.002, 2.0
-"""A warm sample is as many products in a row as take about so long; each kernel on several threads gets so much."""
+PROTOCOLS: Mapping[State, Protocol] = {
+    "warm": Protocol(repeats=15, sample_seconds=0.002),
+    "cold": Protocol(repeats=5, sample_seconds=0.0),
+}
+"""A warm sample is as many products in a row as take about so long, a cold one a single product; the least counts."""
+THREAD_SECONDS = 2.0
+"""Each kernel on several threads gets so much."""
 MOST_BUFFER = 1 << 31
 """Bytes of the buffer that empties the caches, at most."""
 
@@ -66,7 +70,7 @@ class Flush:
         return cls(int(min(2 * max(sizes, default=1 << 25), MOST_BUFFER)))
 
     @cached_property
-    def buffer(self) -> npt.NDArray[np.float64]:
+    def buffer(self) -> FloatArray:
         """The numbers that are read, float64."""
         return np.ones(self.size // 8)
 
@@ -87,19 +91,11 @@ def time_products(
     Raises InputError where a kernel is unknown or cannot run here.
     """
     runs = {kernel: product(kernel, matrix) for kernel in kernels} if 1 in threads else {}
-    repeats = {kernel: _repeats(run) for kernel, run in runs.items()}
-    samples: dict[tuple[str, State], list[float]] = {}
-    for state in states:
-        for _ in range(ROUNDS[state]):
-            for kernel, run in runs.items():
-                if state == "warm":
-                    for _ in range(WARMING):
-                        run()  # the other kernels left their own data in the caches
-                else:
-                    flush()
-                taken = _sample(run, repeats[kernel] if state == "warm" else 1)
-                samples.setdefault((kernel, state), []).append(taken)
-    result = [KernelTime(*key, 1, min(taken), float(np.median(taken))) for key, taken in samples.items()]
+    result = []
+    for state in states if runs else ():
+        before = {name: partial(_warm, run) if state == "warm" else flush for name, run in runs.items()}
+        timings = measure(runs, PROTOCOLS[state], before=before)
+        result += [KernelTime(name, state, 1, one.minimum, one.median) for name, one in timings.items()]
     for kernel, count in pairs(kernels, threads):
         if count > 1 and kernel in SPLIT_OF and "warm" in states:
             result += _together(kernel, matrix, count)
@@ -128,16 +124,9 @@ def _agree(taken: list[float]) -> bool:
     return shortest[-1] <= (1 + AGREEMENT) * shortest[0]
 
 
-def _sample(run: Product, repeats: int) -> float:
-    start = time.thread_time()
-    for _ in range(repeats):
-        run()
-    return max(time.thread_time() - start, 1e-9) / repeats
-
-
-def _repeats(run: Product) -> int:
-    run()  # the first call compiles
-    return max(LEAST_PRODUCTS, int(SAMPLE_SECONDS / min(_sample(run, 1) for _ in range(3))))
+def _warm(run: Product) -> None:
+    for _ in range(WARMING):
+        run()  # the other kernels left their own data in the caches
 
 
 PACKAGE_OF = {"blocks": "numba", "scipy": "scipy", "numba": "numba", "torch": "torch"}

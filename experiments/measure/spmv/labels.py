@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
 from slipstick.common.frames import parquet_frame
 from slipstick.common.optional_packages import source_only
-from slipstick.common.readers import read_json
+from slipstick.common.readers import of_schema, read_json
 from slipstick.common.writer import atomic_write
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, State, check_state, chunks, counts_of
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, Document, LabelKind, from_document
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, chunks, counts_of
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, State, check_state
 from slipstick.experiments.measure.spmv.block_times import BlockTimes
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.kernels.blocks import BLOCK, BlockTable, block_features, network_input
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "data"
 SCHEMA = "slipstick-spmv-labels-1"
 STORED_BYTES, FILE_BYTES = 64_000_000, 200_000_000
-Floats = npt.NDArray[np.float64]
 Features = tuple[BlockTable, npt.NDArray[np.float32]]
 """Of labelled blocks: what the reuse model counts, and the network's input."""
 
@@ -47,11 +47,11 @@ class LabelledBlocks:
     """
 
     names: tuple[str, ...]
-    matrix: npt.NDArray[np.int64]
+    matrix: IntArray
     table: BlockTable
     inputs: npt.NDArray[np.float32]
-    seconds: Floats
-    repeated: Floats
+    seconds: FloatArray
+    repeated: FloatArray
 
     @classmethod
     def joined(cls, parts: Sequence[LabelledBlocks]) -> LabelledBlocks:
@@ -81,7 +81,7 @@ class LabelledBlocks:
         )
 
     @property
-    def label(self) -> Floats:
+    def label(self) -> FloatArray:
         """The mean of both measurements where there are two."""
         return np.asarray(np.where(np.isnan(self.repeated), self.seconds, (self.seconds + self.repeated) / 2))
 
@@ -108,10 +108,8 @@ class Labels:
 
         Raises InputError where the file's schema is another.
         """
-        facts = read_json(self.path.with_suffix(".json"))
-        if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
-            raise InputError(f"{self.path.with_suffix('.json')}: want labels of schema {SCHEMA!r}")
-        return facts
+        path = self.path.with_suffix(".json")
+        return of_schema(read_json(path), SCHEMA, path, "labels")
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -152,13 +150,13 @@ class Labels:
                 raise InputError(f"matrix {name!r} is not the one that was measured: its positions differ")
             yield matrix
 
-    def blocks(self, kind: LabelKind, data: Path | None, largest: int | None = None) -> LabelledBlocks:
+    def blocks(self, kind: State, data: Path | None, largest: int | None = None) -> LabelledBlocks:
         """Labels of a kind with the features of their blocks; see `blocks_by_kind`."""
         return self.blocks_by_kind(data, largest, (kind,))[kind]
 
     def blocks_by_kind(
-        self, data: Path | None, largest: int | None = None, kinds: tuple[LabelKind, ...] = LABEL_KINDS
-    ) -> dict[LabelKind, LabelledBlocks]:
+        self, data: Path | None, largest: int | None = None, kinds: tuple[State, ...] = LABEL_KINDS
+    ) -> dict[State, LabelledBlocks]:
         """Labels of several kinds, going through the matrices once.
 
         Blocks of generated matrices are those that were measured, as they were stored: no host has to draw the same
@@ -172,7 +170,7 @@ class Labels:
                 index, table = by_matrix[matrix.name]["block"].to_numpy(), block_features(matrix)
                 sampled = BlockTable(table.names, table.values[index], index, table.blocks)
                 known[matrix.name] = sampled, network_input(matrix)[index]
-        result: dict[LabelKind, LabelledBlocks] = {}
+        result: dict[State, LabelledBlocks] = {}
         for kind in kinds:
             parts = []
             for name in self.facts["matrices"]:
@@ -358,10 +356,8 @@ def shipped_products() -> KernelLabels:
     """
     if not PRODUCTS.exists():
         raise source_only("measured sparse products")
-    return from_document(PRODUCTS, PRODUCTS_SCHEMA, "products", _labels)
+    document = of_schema(read_json(PRODUCTS), PRODUCTS_SCHEMA, PRODUCTS)
 
-
-def _labels(document: Document) -> KernelLabels:
     parts = (tuple(_product(name, one) for name, one in document[part].items()) for part in ("calibration", "judged"))
     host = Machine.model_validate(document["host"])
     calibration, judged = parts

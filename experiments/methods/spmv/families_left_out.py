@@ -23,17 +23,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import nn, torch
 from slipstick.common.optional_packages import require_packages
+from slipstick.common.readers import of_schema, read_json
+from slipstick.common.records import of_kind
 from slipstick.common.writer import write_json
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, LabelKind, from_document, label_kind
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, CacheSizes, State, check_state
 from slipstick.experiments.measure.spmv.labels import LabelledBlocks, Labels, family, shipped_labels
 from slipstick.experiments.methods.spmv.kernel_fits import constant, errors, reuse_of
 from slipstick.workloads.kernels.blocks import BLOCK
 from slipstick.workloads.layers.image_layers import windows
 
-Floats = npt.NDArray[np.float64]
 SMALLEST, LARGEST = 1_000_000, 10_000_000
 """Non-zeros of the paper's matrices (Section 5.1)."""
 NETWORK, REUSE, CONSTANT = "network of Table 2", "reuse model", "constant"
@@ -117,7 +119,7 @@ class TrainedNetwork:
     scale: float
     epochs: int
 
-    def predict(self, blocks: FloatBlocks) -> Floats:
+    def predict(self, blocks: FloatBlocks) -> FloatArray:
         """Seconds a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
 
         with torch.no_grad():
@@ -216,7 +218,7 @@ def families(labels: Labels) -> dict[str, str]:
 
 
 def family_errors(
-    blocks: LabelledBlocks, members: Mapping[str, str], out: str, kind: LabelKind, caches: CacheSizes, recipe: Recipe
+    blocks: LabelledBlocks, members: Mapping[str, str], out: str, kind: State, caches: CacheSizes, recipe: Recipe
 ) -> FamilyErrors:
     """Train on all families but `out`, and score that.
 
@@ -250,7 +252,7 @@ def family_errors(
 
 
 def left_out(
-    labels: Labels, kinds: Iterable[LabelKind], save: Path | None, recipe: Recipe | None = None
+    labels: Labels, kinds: Iterable[State], save: Path | None, recipe: Recipe | None = None
 ) -> list[FamilyErrors]:
     """Every family of both kinds of labels; folds that `save` holds are not made again.
 
@@ -281,7 +283,7 @@ def own_labels_left_out(label: str | None, save: Path | None, epochs: int) -> tu
     """
     require_packages(("torch",))
     labels = shipped_labels()
-    kinds: tuple[LabelKind, ...] = LABEL_KINDS if label is None else (label_kind(label),)
+    kinds = LABEL_KINDS if label is None else (check_state(label, LABEL_KINDS),)
     return rows_of(left_out(labels, kinds, save, Recipe(epochs=epochs))), labels.source
 
 
@@ -296,7 +298,7 @@ def read_folds(path: Path) -> list[FamilyErrors]:
 
     Raises InputError where it is no such file.
     """
-    return from_document(path, SCHEMA, "folds", lambda document: [FamilyErrors(**one) for one in document["folds"]])
+    return list(of_kind(tuple[FamilyErrors, ...], of_schema(read_json(path), SCHEMA, path).get("folds"), str(path)))
 
 
 def rows_of(folds: Sequence[FamilyErrors]) -> list[dict[str, Any]]:

@@ -16,26 +16,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.errors import InputError
-from slipstick.common.records import FrozenDict
+from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.nonnegative_terms import ROUNDS, nearest_terms
-from slipstick.estimators.sparse.kernel_costs import (
+from slipstick.estimators.sparse.kernel_costs import SCHEMA, SPLIT_OF, HostKernels, ThreadCosts, beside, counts_of
+from slipstick.estimators.sparse.reuse_model import (
+    LABEL_KINDS,
+    LEARNT_ROWS,
     MEMORY_TERMS,
-    REACHES,
-    SPLIT_OF,
     STATES,
+    SUFFIX,
     TERMS,
-    HostKernels,
+    CacheSizes,
     KernelCosts,
     State,
-    ThreadCosts,
-    beside,
-    counts_of,
+    check_state,
+    counts_of_blocks,
     term_amounts,
 )
-from slipstick.estimators.sparse.reuse_model import SUFFIX, CacheSizes, LabelKind, ReuseModel, fit_reuse, label_kind
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import (
     FolderLabels,
@@ -49,18 +50,20 @@ from slipstick.experiments.measure.spmv.labels import (
 )
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_file import load_machine, save_machine
+from slipstick.workloads.kernels.blocks import BlockTable
 from slipstick.workloads.kernels.generators import from_recipe
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
-Floats = npt.NDArray[np.float64]
+REACHES = (4.0, 8.0, 16.0)
+"""As `reuse_model.REACH`; each kernel's is the one of least error on matrices held out."""
 SHARED, STARTS = np.linspace(0.0, 1.0, 21), np.append(0.0, np.geomspace(1e-7, 1e-3, 41))
 LEAST_THREADED = 20_000
 """Non-zeros of the smallest matrix that is timed on several threads."""
 
 
-def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
-    """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again.
+def fit_costs(amounts: FloatArray, seconds: npt.ArrayLike, rounds: int = ROUNDS) -> FloatArray:
+    """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again (in one round: of squares).
 
     `amounts` has shape (products, terms), `seconds` (products,).
     Raises InputError where there are fewer products than two, or a time is not above 0.
@@ -68,10 +71,34 @@ def fit_costs(amounts: Floats, seconds: npt.ArrayLike) -> Floats:
     measured = np.asarray(seconds, dtype=np.float64)
     if len(measured) < 2 or amounts.shape[0] != len(measured) or not np.all(measured > 0):
         raise InputError(f"{len(measured)} products to fit costs to: want at least 2, all > 0 s")
-    return nearest_terms(amounts, measured, ROUNDS)
+    return nearest_terms(amounts, measured, rounds)
 
 
-def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
+def amounts_of(
+    every: Sequence[Mapping[str, float]], sizes: CacheSizes, state: State, reach: float, learnt: float = LEARNT_ROWS
+) -> FloatArray:
+    """What products of these counts do, shape (products, terms)."""
+    levels = sizes.levels(reach)
+    return np.array([list(term_amounts(one, state, levels, learnt).values()) for one in every])
+
+
+def fit_blocks(
+    blocks: BlockTable, labels: npt.ArrayLike, kind: State, sizes: CacheSizes, clock: float = 1e9, source: str = ""
+) -> KernelCosts:
+    """Costs of the blockwise kernel from labels (seconds a non-zero, shape (blocks,)), of least square relative error.
+
+    `sizes`, `clock` [Hz]: of the core measured.
+    Raises InputError where labels are not positive, or there are fewer blocks than terms.
+    """
+    if np.size(labels) < len(TERMS[kind]):
+        raise InputError(f"{np.size(labels)} blocks cannot fix {len(TERMS[kind])} costs")
+    counts = np.stack(list(term_amounts(counts_of_blocks(blocks), kind, sizes.levels()).values()), axis=1)
+    costs = map(float, fit_costs(counts / blocks.size, labels, 1))
+    cost = FrozenDict(dict(zip(TERMS[kind], costs, strict=True)))
+    return KernelCosts("blocks", kind, cost, sizes, clock, source=source)
+
+
+def held_out_logs(amounts: FloatArray, seconds: npt.ArrayLike, families: Sequence[str]) -> FloatArray:
     """log(measured / predicted) of every product by costs fitted to the other families."""
     measured, names = np.asarray(seconds, dtype=np.float64), np.asarray(families)
     logs = np.empty(len(measured))
@@ -95,7 +122,12 @@ def spread_over_families(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> f
 
 
 def calibrated(
-    kernel: str, state: State, products: Sequence[MeasuredProduct], caches: CacheSizes, software: str = ""
+    kernel: str,
+    state: State,
+    products: Sequence[MeasuredProduct],
+    machine: Machine,
+    software: str = "",
+    source: str = "",
 ) -> KernelCosts:
     """The costs of a kernel from products measured on one thread, and their spread over families held out.
 
@@ -104,21 +136,19 @@ def calibrated(
     families = [one.family for one in products]
     if len(set(families)) < 2:
         raise InputError(f"kernel {kernel!r}: products of {len(set(families))} families of matrices, want at least 2")
-    seconds = [one.seconds[kernel, state, 1] for one in products]
+    seconds, sizes = [one.seconds[kernel, state, 1] for one in products], CacheSizes.of(machine)
     tried: list[tuple[float, KernelCosts]] = []
     for reach in REACHES:
-        amounts = np.array([term_amounts(one.counts, caches, state, reach) for one in products])
+        amounts = amounts_of([one.counts for one in products], sizes, state, reach)
         logs = held_out_logs(amounts, seconds, families)
         cost = FrozenDict(dict(zip(TERMS[state], map(float, fit_costs(amounts, seconds)), strict=True)))
-        freedom = float(len(set(families)) - 1)
-        costs = KernelCosts(kernel, state, cost, spread_over_families(logs), freedom, reach, software)
+        spread, freedom = spread_over_families(logs), float(len(set(families)) - 1)
+        costs = KernelCosts(kernel, state, cost, sizes, machine.clock, spread, freedom, reach, software, source)
         tried.append((float(np.mean(np.abs(logs))), costs))
     return min(tried, key=lambda one: one[0])[1]
 
 
-def fit_threads(
-    costs: KernelCosts, threads: int, products: Sequence[MeasuredProduct], caches: CacheSizes
-) -> ThreadCosts:
+def fit_threads(costs: KernelCosts, threads: int, products: Sequence[MeasuredProduct]) -> ThreadCosts:
     """Start and sharing of least mean error of log time; the spread is that of families held out.
 
     `products`: also those on one thread alone, which costs that leave a family out are fitted to.
@@ -131,8 +161,8 @@ def fit_threads(
     if len(set(names)) < 2:
         raise InputError(f"kernel {costs.kernel!r} on {threads} threads: want at least 2 families")
 
-    def amounts(every: Sequence[Mapping[str, float]]) -> Floats:
-        return np.array([term_amounts(one, caches, state, costs.reach) for one in every])
+    def amounts(every: Sequence[Mapping[str, float]]) -> FloatArray:
+        return amounts_of(every, costs.sizes, state, costs.reach)
 
     several = np.array([one.seconds[key] for one in chosen])
     together = [amounts(one.chunks[SPLIT_OF[costs.kernel], threads]) for one in chosen]
@@ -142,15 +172,15 @@ def fit_threads(
     )
     memory = np.array([term in MEMORY_TERMS for term in TERMS[state]])
 
-    def busy(cost: Floats, shared: float) -> Floats:
+    def busy(cost: FloatArray, shared: float) -> FloatArray:
         """Seconds of the slowest chunk of every matrix."""
         paid = cost * np.where(memory, 1 + shared * (threads - 1), 1.0)
         return np.array([float((one @ paid).max()) for one in together])
 
-    def logs(cost: Floats, start: float, shared: float) -> Floats:
+    def logs(cost: FloatArray, start: float, shared: float) -> FloatArray:
         return np.asarray(np.log(several / np.maximum(start * (threads - 1) + busy(cost, shared), 1e-12)))
 
-    def best(cost: Floats, rows: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    def best(cost: FloatArray, rows: Mask) -> tuple[float, float]:
         started = STARTS[:, None] * (threads - 1)
         errors = [np.abs(np.log(several / (started + busy(cost, shared))))[:, rows].mean(axis=1) for shared in SHARED]
         where = np.unravel_index(int(np.argmin(errors)), (len(SHARED), len(STARTS)))
@@ -174,19 +204,17 @@ def fit_kernels(
     keys = sorted(
         {key for one in products for key in one.seconds}, key=lambda key: (key[0], STATES.index(key[1]), key[2])
     )
-    caches = CacheSizes.of(machine)
     costs: dict[tuple[str, State], KernelCosts] = {}
     several: dict[str, ThreadCosts] = {}
     for kernel, state, threads in keys:
         if threads == 1:
             chosen = [one for one in products if (kernel, state, 1) in one.seconds]
-            costs[kernel, state] = calibrated(kernel, state, chosen, caches, software.get(kernel, ""))
+            costs[kernel, state] = calibrated(kernel, state, chosen, machine, software.get(kernel, ""), source)
         else:
-            several[f"{kernel} {state}"] = fit_threads(costs[kernel, state], threads, products, caches)
+            several[f"{kernel} {state}"] = fit_threads(costs[kernel, state], threads, products)
     if not costs:
         raise InputError("no product was measured")
-    every = tuple(costs.values())
-    return HostKernels(machine.name, machine.clock, machine.cores, caches, every, FrozenDict(several), source)
+    return HostKernels(machine.name, machine.cores, tuple(costs.values()), FrozenDict(several), source)
 
 
 def ran_together(key: tuple[str, State, int], product: MeasuredProduct) -> bool:
@@ -243,7 +271,7 @@ def calibrate(
     text = f"{machine.name}, {date.today().isoformat()}, {len(result)} matrices, least of interleaved rounds"
     host = fit_kernels(result, machine, {kernel: software(kernel) for kernel in chosen}, text)
     target = beside(path)
-    write_json(target, host.document(), indent=1)
+    write_json(target, as_document(host, SCHEMA), indent=1)
     return host, target
 
 
@@ -278,17 +306,17 @@ def rows_of(host: HostKernels) -> list[dict[str, Any]]:
     return rows
 
 
-Model = Callable[[LabelledBlocks, LabelledBlocks], Floats]
+Model = Callable[[LabelledBlocks, LabelledBlocks], FloatArray]
 """Seconds a non-zero of the second's blocks, fitted on the first."""
 FOLDS = 3
 
 
-def folds(count: int) -> npt.NDArray[np.int64]:
+def folds(count: int) -> IntArray:
     """Number of the fold that each matrix is held out in, shape (count,)."""
     return np.random.default_rng(0).permutation(count) % FOLDS
 
 
-def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None = None) -> Floats:
+def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None = None) -> FloatArray:
     """Predictions (seconds a non-zero, shape (blocks,)) of every block by a model fitted to matrices of other groups.
 
     `groups`: of shape (matrices,); `folds` if None.
@@ -305,11 +333,11 @@ def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None 
 class Errors:
     """Relative errors of blocks and, by name, of whole matrices (sums over the labelled blocks)."""
 
-    block: Floats
+    block: FloatArray
     by_matrix: dict[str, float]
 
     @property
-    def matrix(self) -> Floats:
+    def matrix(self) -> FloatArray:
         """Of whole matrices, shape (matrices,)."""
         return np.array(list(self.by_matrix.values()))
 
@@ -323,25 +351,25 @@ class Errors:
         }
 
 
-def errors(blocks: LabelledBlocks, predicted: Floats) -> Errors:
+def errors(blocks: LabelledBlocks, predicted: FloatArray) -> Errors:
     """Relative errors of predictions (shape (blocks,)) against the labels, by block and by matrix, as shares."""
     measured, estimated = (np.bincount(blocks.matrix, times) for times in (blocks.label, predicted))
     whole = {blocks.names[i]: float(estimated[i] / measured[i] - 1) for i in np.unique(blocks.matrix)}
     return Errors(predicted / blocks.label - 1, whole)
 
 
-def reuse_of(kind: LabelKind, caches: CacheSizes) -> Model:
+def reuse_of(kind: State, sizes: CacheSizes) -> Model:
     """The costs of reuse."""
-    return lambda known, target: fit_reuse(known.table, known.label, kind, caches).seconds_per_nonzero(target.table)
+    return lambda known, target: fit_blocks(known.table, known.label, kind, sizes).seconds_per_nonzero(target.table)
 
 
-def constant(known: LabelledBlocks, target: LabelledBlocks) -> Floats:
+def constant(known: LabelledBlocks, target: LabelledBlocks) -> FloatArray:
     """The mean label, in seconds a non-zero, for every block of the second, shape (blocks,)."""
     return np.full(len(target.label), known.label.mean())
 
 
-def fit_labels(source: Labels, kind: LabelKind, largest: int | None = None) -> tuple[ReuseModel, LabelledBlocks]:
-    """The costs, and the blocks that they were fitted to.
+def fit_labels(source: Labels, kind: State, largest: int | None = None) -> tuple[HostKernels, LabelledBlocks]:
+    """The host's kernel with its costs, and the blocks that they were fitted to.
 
     Their interval is the scatter over matrices held out; it is unknown with fewer than twice as many as folds.
     """
@@ -351,20 +379,21 @@ def fit_labels(source: Labels, kind: LabelKind, largest: int | None = None) -> t
     if missing := sorted(set(asked_for) - set(blocks.names)):
         text = f"{len(missing)} of {len(asked_for)} matrices are not here as they were measured, or have no such labels"
         print(f"slipstick: {text}: {', '.join(missing[:5])} ...", file=sys.stderr)
-    fitted = fit_reuse(blocks.table, blocks.label, kind, source.caches, source.clock, source.source)
+    fitted = fit_blocks(blocks.table, blocks.label, kind, source.caches, source.clock, source.source)
     if len(blocks.names) >= 2 * FOLDS:
         logs = np.log1p(errors(blocks, held_out(blocks, reuse_of(kind, source.caches))).matrix)
         fitted = replace(fitted, spread=float(np.std(logs, ddof=1)))
-    return fitted, blocks
+    return HostKernels(str(source.facts["machine"]), 1, (fitted,), source=source.source), blocks
 
 
-def train_and_save(save: Path, folder: Path | None, label: str, largest: int) -> tuple[ReuseModel, dict[str, Any]]:
+def train_and_save(save: Path, folder: Path | None, label: str, largest: int) -> tuple[KernelCosts, dict[str, Any]]:
     """Fit the costs to labels of a folder or those that ship, write them, and say what came out.
 
     Raises InputError where files and labels cannot be used, or the name is not one that costs are read from.
     """
     if not save.name.endswith(SUFFIX):
         raise InputError(f"{save}: want a name that ends in {SUFFIX}")
-    fitted, blocks = fit_labels(FolderLabels(folder) if folder else shipped_labels(), label_kind(label), largest)
-    write_json(save, fitted.document(), indent=1)
-    return fitted, {"label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}
+    kind = check_state(label, LABEL_KINDS)
+    host, blocks = fit_labels(FolderLabels(folder) if folder else shipped_labels(), kind, largest)
+    write_json(save, as_document(host, SCHEMA), indent=1)
+    return host.costs[0], {"label": label, "matrices": len(blocks.names), "blocks": len(blocks.label)}

@@ -12,23 +12,17 @@ from typing import Any
 
 from slipstick.common.answer import Provenance
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_json, read_number, require_mapping, unknown_name
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.sparse.kernel_costs import HostKernels, State, beside, check_state, load_host_kernels
-from slipstick.estimators.sparse.reuse_model import SCHEMA as REUSE
-from slipstick.estimators.sparse.reuse_model import (
-    SUFFIX,
-    ReuseModel,
-    is_accelerator,
-    label_kind,
-    load_reuse,
-    shipped_reuse,
-)
+from slipstick.estimators.sparse.kernel_costs import HostKernels, beside, load_host_kernels, shipped_blocks
+from slipstick.estimators.sparse.reuse_model import STATES, SUFFIX, State, check_state, is_accelerator
 from slipstick.estimators.sparse.sparse_products import (
+    OnDevice,
     OnKernel,
+    answer,
     estimate_product,
-    estimate_spmv,
     kernel_estimator,
+    predictor,
     spmv_estimator,
 )
 from slipstick.estimators.sparse.spmv_devices import FORMATS, TrainedDevices, load_devices, shipped_devices
@@ -48,84 +42,89 @@ def answers(
     path: Path,
     machine_name: str,
     label: str,
-    model: Path | None,
+    calibration: Path | None,
     power: str | None,
     anchors: Path | None,
     options: KernelOptions,
 ) -> tuple[list[dict[str, Any]], list[str], Provenance]:
-    """A row a kernel, what the answers take for granted, and on what they rest.
+    """A row a kernel or format, what the answers take for granted, and on what they rest.
 
-    On a machine whose kernels were calibrated (a file beside its own) those alone answer; elsewhere the model learned
-    from blocks answers first, for our kernel, and the calibrated kernels that ship beside it.
+    On a machine whose kernels were calibrated (a file beside its own) those alone answer; elsewhere the costs of
+    labelled blocks answer first, for our kernel, and the calibrated kernels that ship beside it.
     Raises InputError where a file, a name or a unit cannot be used, or options exclude each other.
     """
     host = calibrated_beside(machine_name)
-    learned = (model, power, anchors) != (None, None, None) or label != "streaming"
-    if options.given and learned:
-        raise InputError(
-            "--kernel, --caches, --threads and --clock: not with --calibration, --power, --measured or --cache-state"
-        )
-    if not learned and (options.given or host is not None):
-        rows, assumed = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, host, options)
-        return rows, assumed, "estimated" if host is None else "calibrated"
-    if not learned and machine_name and is_accelerator(machine(machine_name)):
-        return *_by_format(path, machine_name), "estimated"
-    row, notes = answer(path, machine_name, label, model, power, anchors)
-    if learned:
-        return [row], list(notes), "estimated" if model is None and anchors is None else "calibrated"
-    others, more = kernel_rows(read_matrix(path), machine(machine_name) if machine_name else None, None, options)
-    keys = dict.fromkeys([*row, *(key for other in others for key in other)])
-    return [{key: one.get(key) for key in keys} for one in (row, *others)], [*notes, *more], "estimated"
-
-
-def _by_format(path: Path, machine_name: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """An accelerator's time for each format that the matrix may be stored in."""
-    matrix, host = read_matrix(path), machine(machine_name)
-    estimates = {stored: estimate_spmv(matrix, host, shipped_devices(stored)) for stored in FORMATS}
-    notes = [note for estimate in estimates.values() for note in estimate.assumptions]
-    return [_row(matrix, host, one, {"kernel": name}) for name, one in estimates.items()], list(dict.fromkeys(notes))
-
-
-def answer(
-    path: Path, machine_name: str, label: str, model: Path | None, power: str | None, anchors: Path | None
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The row of one product by costs of reuse or of devices, and what it takes for granted.
-
-    Raises InputError where a file, a name or a unit cannot be used, or options exclude each other.
-    """
-    asked_label = label_kind(label)
-    host = machine(machine_name) if machine_name else None
-    chosen: ReuseModel | TrainedDevices
-    if model is not None:
-        chosen = load_reuse(model) if model.name.endswith(SUFFIX) else load_devices(model)
-    else:
-        by_device = host is not None and is_accelerator(host) and asked_label == "streaming"
-        chosen = shipped_devices() if by_device else shipped_reuse(asked_label)  # hot labels are refused: of one core
+    target = machine(machine_name) if machine_name else None
+    models = _models(target, host, label, calibration, options, alone=(power, anchors) != (None, None))
     matrix, known = read_matrix(path), read_anchors(anchors) if anchors else []
-    estimate = estimate_spmv(matrix, host, chosen, None if power is None else number_of("--power", power, "W"), known)
-    if isinstance(chosen, TrainedDevices):
-        return _row(matrix, host, estimate, {"kernel": chosen.model.stored}), estimate.assumptions
-    facts = {"kernel": "blocks", "threads": 1, "label": chosen.label, "model": "costs of reuse"}
-    return _row(matrix, host, estimate, {**facts, "held_out_spread": chosen.spread}), estimate.assumptions
+    watts = None if power is None else number_of("--power", power, "W")
+    estimates = [answer(model, matrix, watts, known) for model in models]
+    rows = [_row(model, matrix, one) for model, one in zip(models, estimates, strict=True)]
+    fitted = calibration or anchors or (host is not None and models[0].measured_here)
+    notes = dict.fromkeys(note for one in estimates for note in one.assumptions)
+    return rows, list(notes), "calibrated" if fitted else "estimated"
 
 
-def _row(matrix: SparseMatrix, host: Machine | None, estimate: Estimate, facts: dict[str, Any]) -> dict[str, Any]:
+def _models(
+    target: Machine | None,
+    host: HostKernels | None,
+    label: str,
+    calibration: Path | None,
+    options: KernelOptions,
+    *,
+    alone: bool,
+) -> Sequence[OnKernel | OnDevice]:
+    """What answers; `alone`: one kernel or format, where none is named."""
+    file: HostKernels | TrainedDevices | None = None
+    if calibration is not None:
+        file = load_host_kernels(calibration) if calibration.name.endswith(SUFFIX) else load_devices(calibration)
+    elif label != "streaming":
+        file = shipped_blocks(label)
+    if isinstance(file, HostKernels) and file.costs[0].state in STATES:
+        host, file = file, None
+        alone = False
+    if file is not None:
+        if options.given:
+            raise InputError("--kernel, --caches, --threads and --clock: not with --calibration or --cache-state")
+        return [predictor(target, file)]
+    if options.given or (host is not None and not alone):
+        return kernels_of(host or load_host_kernels(), target, options)
+    if alone:
+        return [predictor(target)]
+    if target is not None and is_accelerator(target):
+        return [OnDevice(shipped_devices(stored), target) for stored in FORMATS]
+    return [predictor(target), *kernels_of(load_host_kernels(), target, options)]
+
+
+def _row(model: OnKernel | OnDevice, matrix: SparseMatrix, estimate: Estimate) -> dict[str, Any]:
     low, high = estimate.interval() or (None, None)
-    model: dict[str, Any] = {"threads": None, "label": None, "model": "costs of rows", "held_out_spread": None}
+    where = None if model.machine is None else model.machine.name
+    facts: dict[str, Any] = {"kernel": None, "threads": None, "label": None, "model": "costs of rows"}
+    spread = host = None
+    if isinstance(model, OnDevice):
+        facts["kernel"] = model.trained.model.stored
+    else:
+        facts = {"kernel": model.kernel, "threads": model.threads, "label": model.state, "model": "costs of reuse"}
+        if model.state in STATES:
+            where, host, facts["model"] = where or model.host.machine, model.host.machine, "costs of the kernel"
+        else:
+            spread = model.host.costs[0].spread
     return {
         "matrix": matrix.name,
-        "machine": None if host is None else host.name,
+        "machine": where,
         "rows": matrix.shape[0],
         "columns": matrix.shape[1],
         "nonzeros": matrix.nonzeros,
-        "kernel": facts["kernel"],
-        **{name: facts.get(name, value) for name, value in model.items()},
+        **facts,
+        "held_out_spread": spread,
         "time_s": estimate.time,
         "low_s": low,
         "high_s": high,
         "ns_per_nonzero": estimate.time / matrix.nonzeros * 1e9,
         "memory_share": estimate.metrics.get("memory_share"),
         "energy_J": estimate.energy,
+        **{name: estimate.metrics.get(name) for name in ("imbalance", "package_energy_J", "dram_energy_J")},
+        "measured_on": host,
     }
 
 
@@ -136,11 +135,11 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     `threads`: ``run.threads=N`` as it was given, the last one counts; one thread if empty.
     Raises InputError where the workload is no file, or a file or number cannot be used.
     """
-    if require_mapping(read_json(calibration), calibration, "file").get("schema") == REUSE:
+    host = load_host_kernels(calibration)
+    if host.costs[0].state not in STATES:
         if threads:
             raise InputError(f"--threads: not with {calibration}, the costs of one core")
-        learned = spmv_estimator(load_reuse(calibration))
-        return replace(question, estimator=learned, why=f"products by {calibration.name}")
+        return replace(question, estimator=spmv_estimator(host.costs[0]), why=f"products by {calibration.name}")
     path = workload.removeprefix("pagerank:")
     if not path.removesuffix(".gz").endswith(MATRIX_FILES):
         raise InputError(f"--calibration {calibration}: kernels need a matrix file or pagerank:FILE")
@@ -150,7 +149,7 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     count = number_of("run.threads", threads[-1].partition("=")[2]) if threads else 1.0
     if count != round(count) or count < 1:
         raise InputError(f"run.threads = {count:g}: want a whole number of at least 1")
-    kernel = load_kernel(calibration, round(count), question.machine)
+    kernel = _kernel_of(host, calibration, round(count), question.machine)
     why = f"products by kernel {kernel.kernel} on {kernel.threads} thread(s), {calibration.name}"
     return replace(question, estimator=kernel_estimator(kernel, (matrix,)), why=why)
 
@@ -198,10 +197,8 @@ def calibrated_beside(machine: str) -> HostKernels | None:
     return load_host_kernels(path) if path is not None and path.exists() else None
 
 
-def kernel_rows(
-    matrix: SparseMatrix, machine: Machine | None, host: HostKernels | None, options: KernelOptions
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row a kernel, and what the answers take for granted.
+def kernels_of(host: HostKernels, machine: Machine | None, options: KernelOptions) -> list[OnKernel]:
+    """The kernels that are wanted.
 
     Raises InputError where the kernel is unknown or has no threads, or the machine is an accelerator.
     """
@@ -209,33 +206,18 @@ def kernel_rows(
         raise InputError(
             f"machine {machine.name!r} is an accelerator: --kernel, --caches and --threads are a processor's"
         )
-    known = host or load_host_kernels()
-    if options.kernel and options.kernel not in known.kernels:
-        raise unknown_name("calibrated kernel", options.kernel, known.kernels)
-    names: Sequence[str] = [options.kernel] if options.kernel else known.kernels
+    if options.kernel and options.kernel not in host.kernels:
+        raise unknown_name("calibrated kernel", options.kernel, host.kernels)
+    names: Sequence[str] = [options.kernel] if options.kernel else host.kernels
     if options.threads > 1 and not options.kernel:
-        names = [name for name in names if f"{name} {options.state}" in known.threads]
+        names = [name for name in names if f"{name} {options.state}" in host.threads]
         if not names:
-            raise InputError(f"--threads {options.threads}: no kernel of {known.machine!r} was calibrated with threads")
-    rows, notes = [], []
-    for name in names:
-        estimate = estimate_product(
-            matrix, name, machine, state=options.state, threads=options.threads, clock=options.clock, host=known
-        )
-        facts = {"kernel": name, "threads": options.threads, "label": options.state, "model": "costs of the kernel"}
-        row = _row(matrix, machine, estimate, facts)
-        parts = {key: estimate.metrics.get(key) for key in ("imbalance", "package_energy_J", "dram_energy_J")}
-        rows.append({**row, "machine": row["machine"] or known.machine, **parts, "measured_on": known.machine})
-        notes += [text for text in estimate.assumptions if text not in notes]
-    return rows, notes
+            raise InputError(f"--threads {options.threads}: no kernel of {host.machine!r} was calibrated with threads")
+    return [OnKernel(host, name, options.state, options.threads, machine, options.clock) for name in names]
 
 
-def load_kernel(path: Path, threads: int, machine: Machine) -> OnKernel:
-    """The kernel of a file of 'slipstick spmv calibrate' that answers for workloads: scipy's, or with threads numba's.
-
-    Raises InputError where the file is none, or no kernel was calibrated with threads.
-    """
-    host = load_host_kernels(path)
+def _kernel_of(host: HostKernels, path: Path, threads: int, machine: Machine) -> OnKernel:
+    """The kernel that answers for workloads: scipy's, or with threads numba's."""
     several = [name.removesuffix(" warm") for name in host.threads if name.endswith(" warm")]
     names = several if threads > 1 else list(host.kernels)
     if not names:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_json, read_number
+from slipstick.common.readers import of_schema, read_csv_rows, read_json, read_number
 from slipstick.common.records import FrozenDict, validated
 from slipstick.experiments.measure.bricks.brick_store import Composition, MeasuredBricks
 from slipstick.hwmodels.machine import Machine
@@ -36,9 +36,7 @@ def own_bricks(folder: Path = FOLDER) -> BundledBricks:
 
     Raises InputError where a file is missing or broken.
     """
-    facts = read_json(folder / "bricks.json")
-    if facts.get("schema") != SCHEMA:
-        raise InputError(f"{folder / 'bricks.json'}: schema {facts.get('schema')!r}, want {SCHEMA!r}")
+    facts = of_schema(read_json(folder / "bricks.json"), SCHEMA, folder / "bricks.json")
     machine = validated(Machine, facts["machine"], f"{folder / 'bricks.json'}: machine")
     path = folder / "bricks.csv.gz"
     names: list[str] = []

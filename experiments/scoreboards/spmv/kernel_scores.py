@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels, State
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels
+from slipstick.estimators.sparse.reuse_model import State
 from slipstick.experiments.measure.spmv.labels import KernelLabels, Key, MeasuredProduct, shipped_products
 from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, ran_together
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -28,11 +29,8 @@ def rows() -> list[ValidationRow]:
 
 def predicted(host: HostKernels, product: MeasuredProduct, kernel: str, state: State, threads: int) -> float:
     """Seconds of a measured product from its counts alone."""
-    costs = host.of(kernel, state)
-    if threads == 1:
-        return costs.seconds(product.counts, host.caches)
-    every = [costs.parts(one, host.caches) for one in product.chunks[SPLIT_OF[kernel], threads]]
-    return host.threads_of(kernel, state).seconds(every, threads)
+    pieces = [product.counts] if threads == 1 else product.chunks[SPLIT_OF[kernel], threads]
+    return host.of_counts(pieces, kernel, state, threads)[0]
 
 
 def _row(labels: KernelLabels, host: HostKernels, kernel: str, state: State, threads: int) -> ValidationRow:

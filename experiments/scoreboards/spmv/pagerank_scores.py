@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.arrays import read_arrays
-from slipstick.common.errors import InputError
-from slipstick.common.readers import read_json
+from slipstick.common.readers import of_schema, read_json
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import OperationModel
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -17,7 +16,8 @@ from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, shipped_reuse
+from slipstick.estimators.sparse.kernel_costs import shipped_blocks
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
 from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
@@ -46,9 +46,7 @@ def rows() -> list[ValidationRow]:
     """
     if not MEASURED.exists():
         return [skipped(DATASET, f"{MEASURED.name}: no quiet measurement")]
-    document = read_json(MEASURED)
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise InputError(f"{MEASURED}: want measurements of schema {SCHEMA!r}")
+    document = of_schema(read_json(MEASURED), SCHEMA, MEASURED)
     result: list[ValidationRow] = []
     for name, facts in document["graphs"].items():
         graph = graph_of(name, facts, data_folder())
@@ -75,12 +73,12 @@ def models(host: Machine) -> dict[str, ComposedEstimator]:
     def piecewise(spmv: OperationModel, loops: OperationModel) -> ComposedEstimator:
         return ComposedEstimator(Piecewise(FrozenDict({"spmv": spmv}), loops), Sequential(), "eq. 3")
 
-    hot, streaming = (replace(shipped_reuse(kind), clock=float(host.clock)) for kind in LABEL_KINDS)
+    hot, streaming = (replace(shipped_blocks(kind).costs[0], clock=float(host.clock)) for kind in LABEL_KINDS)
     return {
         "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
         "roofline for all, SpMV too": piecewise(Roofline(), LoopRoofline()),
         "ours at the clock of the labels": piecewise(streaming, LevelLoops()),
-        "ours": piecewise(shipped_reuse(), LevelLoops()),
+        "ours": piecewise(shipped_blocks().costs[0], LevelLoops()),
     }
 
 

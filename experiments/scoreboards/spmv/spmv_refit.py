@@ -7,17 +7,19 @@ are not looked at. The last rows score other values of ``LEARNT_ROWS`` than the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.records import as_document
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import OuterScore
-from slipstick.estimators.sparse.kernel_costs import LEARNT_ROWS, SHIPPED, HostKernels, KernelCosts, term_amounts
-from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, TRAINED
+from slipstick.estimators.sparse.kernel_costs import SCHEMA, SHIPPED, TRAINED, HostKernels
+from slipstick.estimators.sparse.reuse_model import LABEL_KINDS, LEARNT_ROWS, KernelCosts
 from slipstick.estimators.sparse.spmv_devices import FORMATS
-from slipstick.estimators.sparse.spmv_devices import SHIPPED as DEVICES
+from slipstick.estimators.sparse.spmv_devices import SCHEMA as DEVICES
 from slipstick.experiments.measure.spmv.labels import MeasuredProduct, shipped_labels, shipped_products
-from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, fit_labels, held_out_logs
+from slipstick.experiments.methods.spmv.kernel_fits import amounts_of, fit_kernels, fit_labels, held_out_logs
 from slipstick.experiments.scoreboards.spmv.ginkgo import fit_public
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 
@@ -32,11 +34,18 @@ def refit() -> ShippedFiles:
     labels = shipped_products()
     source = f"{labels.source}; {len(labels.calibration)} generated matrices"
     host = fit_kernels(labels.calibration, labels.host, labels.software, source)
-    devices = {DEVICES / f"spmv-devices-{stored}.json": fit_public(stored).document() for stored in FORMATS}
-    reuse = {TRAINED / f"spmv-{kind}.json": fit_labels(shipped_labels(), kind)[0].document() for kind in LABEL_KINDS}
+    files = {
+        SHIPPED: as_document(host, SCHEMA),
+        **{_file(kind): as_document(fit_labels(shipped_labels(), kind)[0], SCHEMA) for kind in LABEL_KINDS},
+        **{_file(f"devices-{stored}"): as_document(fit_public(stored), DEVICES) for stored in FORMATS},
+    }
     used = sum(len(one.seconds) for one in labels.calibration)
     outer = tuple(_outer(host, labels.calibration))
-    return ShippedFiles({SHIPPED: host.document(), **devices, **reuse}, used, outer)
+    return ShippedFiles(files, used, outer)
+
+
+def _file(name: str) -> Path:
+    return TRAINED / f"spmv-{name}.json"
 
 
 def _outer(host: HostKernels, products: Sequence[MeasuredProduct]) -> Iterator[OuterScore]:
@@ -54,7 +63,7 @@ def _score(
     logs, seconds, half, families = [], [], [], set()
     for one in kernels:
         chosen = [product for product in products if (one.kernel, one.state, 1) in product.seconds]
-        amounts = np.array([term_amounts(p.counts, host.caches, one.state, one.reach, learnt) for p in chosen])
+        amounts = amounts_of([p.counts for p in chosen], one.sizes, one.state, one.reach, learnt)
         measured = np.array([p.seconds[one.kernel, one.state, 1] for p in chosen])
         families |= {p.family for p in chosen}
         logs.append(held_out_logs(amounts, measured, [p.family for p in chosen]))
