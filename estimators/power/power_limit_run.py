@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
-from slipstick.estimators.base.estimator_base import EstimatorBase, PointByPoint
-from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
+from slipstick.estimators.base.estimator_base import EstimatorBase
+from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.power.power_cap import cap_watts, rated_watts
@@ -17,7 +17,6 @@ from slipstick.estimators.power.power_limit import PowerLimit, fitted_limit
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP = "machine.power.cap"
 SOURCE = "training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %"
 
 
@@ -90,24 +89,3 @@ class PowerLimitRun(EstimatorBase):
             ),
             band=(min(max(self.time, time * math.exp(-width * of_time)), time), time * math.exp(width * of_time)),
         )
-
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> CompiledEstimator:
-        """The run at each point of the free quantities."""
-        return LimitFunction(self, workload, machine, dict(run or {}), tuple(free))
-
-
-@dataclass(frozen=True)
-class LimitFunction(PointByPoint):
-    """A measured run at the points of free quantities: it reads the cap."""
-
-    @property
-    def base(self) -> Mapping[str, float]:
-        """The cap [W]."""
-        return {CAP: cap_watts(self.machine)}
-
-    @property
-    def read(self) -> frozenset[str]:  # type: ignore[override]
-        """The cap alone."""
-        return frozenset({CAP})

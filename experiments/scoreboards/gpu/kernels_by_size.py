@@ -36,10 +36,9 @@ def kernel_of(name: str, size: str) -> Op | None:
     if name == "matrixtranspose":
         return operation("transpose", "move", {"reads": numbers[0] ** 2, "writes": numbers[0] ** 2}, "float32")
     if name == "stencil2d":
-        rows, columns = numbers
-        points = elementwise("stencil", rows * columns)
-        facts = {"dims": {**points.dims, "x": columns, "y": rows}, "attributes": {"loop": "2d-9pt"}}
-        return replace(points, **{name: FrozenDict(fact) for name, fact in facts.items()})
+        points = elementwise("stencil", numbers[0] * numbers[1])
+        sides = {"y": numbers[0], "x": numbers[1]}
+        return replace(points, dims=FrozenDict({**points.dims, **sides}), attributes=FrozenDict({"loop": "2d-9pt"}))
     if name == "simpleconvolution":
         mask = int(numbers[2])
         return convolution("convolution", 1, 1, 1, (mask, mask), (numbers[0], numbers[1]))
