@@ -177,6 +177,7 @@ class PowerCappedTimes:
         known = {name: given[name] for name in (*self.free, CAP)} | {CLOCK: full[CLOCK]}
         highest = np.maximum(clock, stated)
         left = clock_left(self.consumed, self.machine, known, self.inner(full), highest)
+        left = np.where(given[CAP] < rated, left, np.inf)  # at the board's rating its formulas hold, as without a cap
         if np.all(left >= clock):
             return self.inner(given)
         slow = self.inner({**full, CLOCK: np.minimum(left, clock)})
