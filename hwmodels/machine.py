@@ -252,9 +252,7 @@ class Machine(Record):
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
-        made = self.unchecked(runtime=runtime, sources=sources)
-        made._stated = self.stated
-        return made
+        return self.unchecked(runtime=runtime, sources=sources)
 
     def unchecked(self, **fields: object) -> Machine:
         """The same with other records in some fields, which are not checked anew."""
