@@ -251,7 +251,7 @@ def answer(
     power: float | None = None,
     measured: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
-    """The estimate of one product; `power` and `measured` as in `estimate_spmv`.
+    """The estimate of one product; `power` [W] and `measured` (seconds) as in `estimate_spmv`.
 
     Raises InputError where a measured time is not positive, or the model cannot answer for a matrix.
     """
