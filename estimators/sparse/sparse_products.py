@@ -264,10 +264,10 @@ def answer(
         trained = shipped_devices()
         ratios = np.array([seconds / model.seconds(other)[0] for other, seconds in measured])
         scale = anchored(ratios, between or trained.machine_spread, within, trained.doubt(len(measured)))
-        own = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
-        if len(own):
-            time, spread = float(np.median(own)), Spread(None, hypot(REPEAT, float(np.log(own).std())))
-            notes.append(f"the product with this matrix as measured there ({len(own)})")
+        repeats = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
+        if len(repeats):
+            time, spread = float(np.median(repeats)), Spread(None, hypot(REPEAT, float(np.log(repeats).std())))
+            notes.append(f"the product with this matrix as measured there ({len(repeats)})")
         else:
             time, spread = time * scale.factor, replace(spread, parameter=scale.spread or None)
             notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")
