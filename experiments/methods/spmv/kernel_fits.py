@@ -55,6 +55,7 @@ from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 REACHES = (4.0, 8.0, 16.0)
 """As `reuse_model.REACH`; each kernel's is the one of least error on matrices held out."""
 SHARED, STARTS = np.linspace(0.0, 1.0, 21), np.append(0.0, np.geomspace(1e-7, 1e-3, 41))
@@ -98,15 +99,24 @@ def fit_blocks(
     return KernelCosts("blocks", kind, cost, sizes, clock, source=source)
 
 
-def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
-    """log(measured / predicted) of every product by costs fitted to the other families."""
-    measured, names = np.asarray(seconds, dtype=np.float64), np.asarray(families)
-    logs = np.empty(len(measured))
+def left_out(groups: npt.ArrayLike, predicted: Callable[[Mask, Mask], Floats]) -> Floats:
+    """Predictions of every row by what was fitted to the rows of other groups, shape (rows,).
+
+    `predicted`: of masks of the rows known and of those left out: predictions of the latter.
+    """
+    names = np.asarray(groups)
+    result = np.empty(len(names))
     for name in np.unique(names):
         out = names == name
-        costs = fit_costs(amounts[~out], measured[~out])
-        logs[out] = np.log(measured[out] / np.maximum(amounts[out] @ costs, 1e-12))
-    return logs
+        result[out] = predicted(~out, out)
+    return result
+
+
+def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
+    """log(measured / predicted) of every product by costs fitted to the other families."""
+    measured = np.asarray(seconds, dtype=np.float64)
+    predicted = left_out(families, lambda known, out: amounts[out] @ fit_costs(amounts[known], measured[known]))
+    return np.asarray(np.log(measured / np.maximum(predicted, 1e-12)))
 
 
 def spread_over_families(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> float:
@@ -180,16 +190,18 @@ def fit_threads(costs: KernelCosts, threads: int, products: Sequence[MeasuredPro
     def logs(cost: Floats, start: float, shared: float) -> Floats:
         return np.asarray(np.log(several / np.maximum(start * (threads - 1) + busy(cost, shared), 1e-12)))
 
-    def best(cost: Floats, rows: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    def best(cost: Floats, rows: Mask) -> tuple[float, float]:
         started = STARTS[:, None] * (threads - 1)
         errors = [np.abs(np.log(several / (started + busy(cost, shared))))[:, rows].mean(axis=1) for shared in SHARED]
         where = np.unravel_index(int(np.argmin(errors)), (len(SHARED), len(STARTS)))
         return float(STARTS[where[1]]), float(SHARED[where[0]])
 
-    left = np.empty(len(chosen))
-    for name in np.unique(names):
-        cost = fit_costs(single[known != name], seconds[known != name])
-        left[names == name] = logs(cost, *best(cost, names != name))[names == name]
+    def without(rows: Mask, out: Mask) -> Floats:
+        others = ~np.isin(known, names[out])
+        cost = fit_costs(single[others], seconds[others])
+        return logs(cost, *best(cost, rows))[out]
+
+    left = left_out(names, without)
     every = np.array([costs.cost[term] for term in TERMS[state]])
     return ThreadCosts(*best(every, names == names), spread_over_families(left), threads)
 
@@ -322,11 +334,7 @@ def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None 
     `groups`: of shape (matrices,); `folds` if None.
     """
     group = (folds(len(blocks.names)) if groups is None else np.asarray(groups))[blocks.matrix]
-    predicted = np.empty(len(blocks.label))
-    for one in np.unique(group):
-        out = group == one
-        predicted[out] = model(blocks.select(~out), blocks.select(out))
-    return predicted
+    return left_out(group, lambda known, out: model(blocks.select(known), blocks.select(out)))
 
 
 @dataclass(frozen=True)
