@@ -3,12 +3,13 @@
 *Warm*: product after product, so caches hold what the last one left. *Cold*: before every product a buffer of twice the
 last-level cache is read through, as a program does that works on other data in between. Kernels take turns within every
 round, so that a busy neighbour meets all of them; the least of all rounds counts. One thread is timed by its CPU time.
-Several threads are timed by the wall clock with warm caches; a host that is never quiet for three products, whose times
-agree within `AGREEMENT`, gives no time.
+Several threads are timed by the wall clock with warm caches, one product after the other until the three shortest agree
+within `AGREEMENT`; a host that is never quiet for as long gives no time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -39,7 +40,8 @@ PROTOCOLS: Mapping[State, Protocol] = {
     "cold": Protocol(repeats=5, sample_seconds=0.0),
 }
 """A warm sample is as many products in a row as take about so long, a cold one a single product; the least counts."""
-TOGETHER = Protocol("wall", repeats=100, sample_seconds=0.0, budget_seconds=2.0)
+THREAD_SECONDS = 2.0
+"""Each kernel on several threads gets so much."""
 MOST_BUFFER = 1 << 31
 """Bytes of the buffer that empties the caches, at most."""
 
@@ -103,11 +105,23 @@ def time_products(
 def _together(kernel: str, matrix: SparseMatrix, threads: int) -> list[KernelTime]:
     """The time on several threads, none where the host was not quiet for three products."""
     run = product(kernel, matrix, threads)
-    timing = measure({kernel: run}, TOGETHER, before={kernel: partial(_warm, run)})[kernel]
-    shortest = sorted(timing.samples)[:3]
-    if shortest[-1] > (1 + AGREEMENT) * shortest[0]:
+    run()
+    taken: list[float] = []
+    end = time.perf_counter() + THREAD_SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+        if len(taken) % 50 == 0 and _agree(taken):
+            break
+    if len(taken) < 3 or not _agree(taken):
         return []
-    return [KernelTime(kernel, "warm", threads, timing.minimum, timing.median)]
+    return [KernelTime(kernel, "warm", threads, min(taken), float(np.median(taken)))]
+
+
+def _agree(taken: list[float]) -> bool:
+    shortest = sorted(taken)[:3]
+    return shortest[-1] <= (1 + AGREEMENT) * shortest[0]
 
 
 def _warm(run: Product) -> None:
