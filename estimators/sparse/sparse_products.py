@@ -162,7 +162,7 @@ class OnDevice:
     @property
     def measured_here(self) -> bool:
         """Whether the machine is one of those measured."""
-        return self.trained.model.knows(self.machine)
+        return any(one.machine == self.machine.name for one in self.trained.model.devices)
 
     @property
     def notes(self) -> tuple[str, ...]:

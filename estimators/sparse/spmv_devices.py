@@ -205,10 +205,6 @@ class SpmvDevices(FormulaModel):
         prior = [self.usual if term in ("call", "stream") else 0.0 for term in TERMS]
         return np.array([*([device.cost[term] for term in TERMS] for device in self.devices), prior])
 
-    def knows(self, machine: Machine) -> bool:
-        """Whether the machine is one of those measured."""
-        return any(device.machine == machine.name for device in self.devices)
-
     def shares(self, machine: Machine) -> FloatArray:
         """What each law counts for this machine, adding up to one; devices of its kind alone, where there are any."""
         same = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
