@@ -48,6 +48,8 @@ CARD = ("power.idle", "power.cap", "price")
 """What is stated of a whole card, and of its dies together."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
+STATED_CLOCK = f"clock.{REACHED}"
+"""The clock of the machine's file, whatever was set since, by the path of a field."""
 
 
 class Machine(Record):
@@ -194,11 +196,15 @@ class Machine(Record):
             made = validated(Machine, data, f"machine {self.name!r}")
         made._stated = self.stated if changes or named else self._stated
         if made.dies.count != self.dies.count:
-            made._stated = self.stated._shared(made.dies.count / self.dies.count)
+            made._stated = self.stated.part(made.dies.count / self.dies.count)
+        if {"power.idle", "power.cap"} <= given and (made.power.cap or 0.0) > (self.stated.power.cap or math.inf):
+            made._stated = self.stated.unchecked(
+                power=made.power
+            )  # a board of another rating: no limit moves idle power
         return made
 
-    def _shared(self, share: float) -> Machine:
-        """The same board with a share of its power and price, as a partition of its dies has them."""
+    def part(self, share: float) -> Machine:
+        """The same board with a share of its power and price, as a partition of it has them."""
         cap, price = (None if one is None else one * share for one in (self.power.cap, self.price))
         power = Power.model_construct(**{**fields_in(self.power), "idle": self.power.idle * share, "cap": cap})
         return self.unchecked(power=power, price=price)
@@ -282,6 +288,8 @@ class Machine(Record):
     def _at(self, path: str) -> Any:
         if path.endswith(f".{REACHED}") and path == f"memory.{self.main_memory}.{REACHED}":
             return min(self._product(self.stated_factors(self.main_memory)), self.between_dies)
+        if path == STATED_CLOCK:
+            return self.stated.clock
         value: Any = self
         above = ""
         for name in path.split("."):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.symbolic.formula import Parameter, parameters, with_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of

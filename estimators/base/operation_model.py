@@ -10,12 +10,12 @@ from typing import Literal, Protocol, TypeGuard, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
 from slipstick.common.size_column import aligned
 from slipstick.estimators.symbolic.formula import Formula, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, formulas_of, promises
 from slipstick.hwmodels.machine import Machine

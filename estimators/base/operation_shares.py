@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 
 
 @dataclass(frozen=True)

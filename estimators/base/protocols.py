@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.base.ratio_band import MeasuredUncertainty
 from slipstick.estimators.symbolic.formula import Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed

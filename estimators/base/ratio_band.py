@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import ratio_shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import quantile
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 DISAGREES = "the measured time ("
 """How a line begins that says that a measured time is far from the model's."""

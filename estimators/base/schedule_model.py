@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from slipstick.common.answer import Event
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.common.units import check_count
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.symbolic.formula import Formula, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of, promises
 from slipstick.hwmodels.machine import Machine

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
 
 NAME = "bricks"
 """Of the fitted file, and of its refit."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
@@ -22,7 +23,6 @@ from slipstick.estimators.composition.geometry import followed, follows
 from slipstick.estimators.symbolic.batched_sum import Tables, Term, TermRows
 from slipstick.estimators.symbolic.formula import Parameter
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.hwmodels.machine import REACHED, Machine
 from slipstick.workloads.graph.cost import symbols_of

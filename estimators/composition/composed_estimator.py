@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
@@ -51,7 +52,6 @@ from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, 
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.symbolic.formula import OURS, Formula, parameters
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, promises
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload

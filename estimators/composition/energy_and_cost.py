@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
@@ -26,7 +27,7 @@ from slipstick.estimators.power.serving_power_law import Use
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.roofline.roofline import serving_engine
 from slipstick.estimators.symbolic.formula import Formula, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, steps_of
+from slipstick.estimators.symbolic.lambdified import evaluate, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas, text_as_steps
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
@@ -155,7 +156,7 @@ class Consumption:
                 values[name] = amount.evaluate(values)
             else:
                 values[name] = evaluate(amount, values) if is_symbolic(amount) else amount
-        if "machine.power.cap" in values:
+        if "machine.power.cap" in values and "machine.power.idle" not in free:
             values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated * self.boards(free))
         return values
 

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.cached_parts import cached_list, cached_number, cached_places, cached_table
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp
 from slipstick.estimators.composition.formula_groups import Group
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
-from slipstick.estimators.symbolic.lambdified import FloatArray, steps_of
+from slipstick.estimators.symbolic.lambdified import steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 from slipstick.estimators.symbolic.lambdified.tape import Tape

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import symbol
 from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
 

@@ -2,11 +2,13 @@
 
 The law is that of `operation.power.power_cap`. What the work draws at the board's rated cap is that of `consumption`,
 what the time does at a lower clock is the composite's own answer; the longer of that and of its answer under the cap
-holds, since some formulas hold single kernels back. A cap above the rated one is the rated one.
+holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where idle power,
+which no limit moves, is set beside it: that is a board of another rating.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -14,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
@@ -33,11 +36,10 @@ from slipstick.estimators.power.power_cap import (
     slower_watts,
 )
 from slipstick.estimators.power.voltage import dynamic_share, knee
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP, CLOCK = "machine.power.cap", "machine.clock"
+CAP, CLOCK, IDLE = "machine.power.cap", "machine.clock", "machine.power.idle"
 
 
 def cap_was_set(machine: Machine, clock: Clock) -> bool:
@@ -47,18 +49,24 @@ def cap_was_set(machine: Machine, clock: Clock) -> bool:
 
 
 def clock_left(
-    consumed: Consumption, machine: Machine, free: Mapping[str, npt.ArrayLike], times: npt.ArrayLike
+    consumed: Consumption,
+    machine: Machine,
+    free: Mapping[str, npt.ArrayLike],
+    times: npt.ArrayLike,
+    clock: npt.ArrayLike,
 ) -> FloatArray:
-    """The clock under the cap over that without it, at most 1.
+    """The clock under the cap [Hz], at most the one that is held without it.
 
     Parameters
     ----------
     consumed
-        Joules of the work on the machine under its rated cap.
+        Joules of the work on the machine under its rated cap, at its stated clock.
     machine
         With the cap that was set; `free` may hold others.
     times
-        Seconds under the rated cap.
+        Seconds under the rated cap at the stated clock.
+    clock
+        The one without the cap, the stated one or more [Hz].
     """
     seconds = np.asarray(times, dtype=np.float64)
     rated, idle = rated_watts(machine)
@@ -66,11 +74,11 @@ def clock_left(
     watts = mean_watts(consumed, at_rated, seconds)
     read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
     power = BusyPower.of(watts, np.minimum(idle, watts), rated, read)
-    clock, stated = np.asarray(free.get(CLOCK, machine.clock), dtype=np.float64), machine.stated.clock
-    # the watts are at most the rated ones: a clock above the stated one would draw so much more without a cap
-    more = np.maximum(1.0, dynamic_share(clock / stated, knee(machine) / stated))
+    highest, stated = np.asarray(clock, dtype=np.float64), machine.stated.clock
+    more = dynamic_share(highest / stated, knee(machine) / stated)
     cap = np.asarray(free.get(CAP, machine.power.cap), dtype=np.float64)
-    return BusyPower(power.static, power.dynamic * more).clock(np.minimum(cap, rated), knee(machine) / clock)
+    left = BusyPower(power.static, power.dynamic * more).clock(cap, knee(machine) / highest)
+    return np.asarray(left * highest)
 
 
 def _bandwidth(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
@@ -160,13 +168,14 @@ class PowerCappedTimes:
         rated, _ = rated_watts(self.machine)
         given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
         refuse_idle_cap(self.machine, given[CAP])
-        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rated)
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), math.inf if IDLE in values else rated)
         clock = np.asarray(given[CLOCK], dtype=np.float64)
         # what the work draws is known at the stated clock: the cap's clock is that of the work there
-        highest = np.maximum(clock, self.machine.stated.clock)
-        full = {**given, CAP: np.full(given[CAP].shape, rated), CLOCK: highest}
-        known = {name: value for name, value in given.items() if name in self.free} | {CLOCK: highest}
-        left = clock_left(self.consumed, self.machine, known, self.inner(full)) * highest
+        stated = self.machine.stated.clock
+        full = {**given, CAP: np.full(given[CAP].shape, rated), CLOCK: np.full(clock.shape, stated)}
+        known = {name: given[name] for name in (*self.free, CAP)} | {CLOCK: full[CLOCK]}
+        highest = np.maximum(clock, stated)
+        left = clock_left(self.consumed, self.machine, known, self.inner(full), highest)
         if np.all(left >= clock):
             return self.inner(given)
         slow = self.inner({**full, CLOCK: np.minimum(left, clock)})
@@ -247,7 +256,7 @@ def estimate_under_cap(
         answer = estimator.as_clocked(workload, board, run)
         return replace(answer, assumptions=(*answer.assumptions, note))
     # what the work draws is known at the stated clock: the cap's clock is that of the work there
-    full = at_stated_clock(machine) if machine.clock < machine.stated.clock else machine
+    full = at_stated_clock(machine)
     board = at_rated_cap(full)
     answer, free = (estimator.as_clocked(workload, each, run) for each in (machine, board))
     numbers = {**workload.defaults, **run}
@@ -255,7 +264,7 @@ def estimate_under_cap(
     consumed = energy_on_board(bound, full, numbers)
     if consumed is None:
         return answer
-    holds = float(clock_left(consumed, full, {}, free.time)) * full.clock
+    holds = float(clock_left(consumed, full, {}, free.time, max(machine.clock, full.clock)))
     if holds >= machine.clock:
         return replace(answer, assumptions=_without_excess(answer))
     slow = estimator.as_clocked(workload, board.using({"clock": holds}), run)

@@ -15,11 +15,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate, widened
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter, parameters

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import Clock, OperationModel
 from slipstick.estimators.cpu.stencil import core_elements, data_cycles, ecm_cycles, footprint
 from slipstick.estimators.symbolic.cache_residency import missed
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.kernels.loop_kernels import AXES, BY_NAME, LoopKernel, kernel_named

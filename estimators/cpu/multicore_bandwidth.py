@@ -27,6 +27,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
@@ -35,7 +36,6 @@ from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.updated_model import LawKnown, open_to
 from slipstick.hwmodels.machine import Machine
 
-FloatArray = npt.NDArray[np.float64]
 Points = Sequence[tuple[int, float]]
 
 NAME, BEYOND, HERE = "bandwidth", "beyond the first domain", "this machine"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import ratio_shown
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.conditions import Condition, release_note
@@ -25,7 +26,6 @@ from slipstick.estimators.fitting.fitted_model import (
     UNGROUPED,
     UNMEASURED_SOURCE,
     Columns,
-    FloatArray,
     LawFit,
     count_of,
     half_over_levels,

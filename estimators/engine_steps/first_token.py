@@ -14,8 +14,9 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.smooth_max import overlapped
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, ParameterPrior, slopes_at_once
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, ParameterPrior, slopes_at_once
 from slipstick.estimators.symbolic.formula import Parameter, parameters
 
 _Numbers: TypeAlias = Any

@@ -15,11 +15,12 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.smooth_max import largest
 from slipstick.estimators.engine_steps.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.fitting.fitted_model import SOURCE, Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import SOURCE, Columns, Grouping, ParameterPrior
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Parameter, parameters
 from slipstick.hwmodels.machine import Machine

@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity, ratio_shown
+from slipstick.estimators.base.ratio_band import DISAGREES
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
 from slipstick.estimators.engine_steps.first_token import (
     FIRST_LEVELS,
@@ -27,7 +28,7 @@ from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns
 from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
-from slipstick.estimators.fitting.user_rows import chosen
+from slipstick.estimators.fitting.user_rows import chosen, far_rows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -104,6 +105,7 @@ class TimedServerStep:
     `load`: of that run: logs of users (of requests/s where these come as a stream), and of tokens read and made by a
         request; nothing where a single step was timed.
     `doubt`: what of its file cannot hold together, in words.
+    `where`: file, line and field of its time.
     """
 
     step: ServerStep
@@ -111,6 +113,7 @@ class TimedServerStep:
     first: TimedFirstToken | None = None
     load: tuple[float, ...] = ()
     doubt: str = ""
+    where: str = ""
 
 
 def engine_of_steps(steps: Sequence[TimedServerStep]) -> str:
@@ -158,6 +161,7 @@ class MeasuredServing:
     `left`: the same of the law that they moved.
     `half`: half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
     `firsts`: by how much each measured first token took longer than the law of first tokens said.
+    `slips`: rows that do not count, since they lie far off all others, in words.
     """
 
     fit: ServingFit
@@ -166,6 +170,7 @@ class MeasuredServing:
     left: tuple[float, ...]
     half: float
     firsts: tuple[float, ...] = ()
+    slips: tuple[str, ...] = ()
 
     @property
     def disagreement(self) -> str:
@@ -203,8 +208,17 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
                 f"a measured step of {format_quantity(one.seconds, 's')}: {one.step.model.name} on "
                 f"{one.step.machine.name} needs at least {format_quantity(least, 's')} by its data sheet"
             )
-    known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
     factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
+    half = float(np.median(plain.steps.half_width(StepLaw(), rows.columns, rows.groups)))
+    if far := far_rows(np.log(factors), half):
+        apart = factors / np.median(factors)
+        slips = (
+            f"{DISAGREES}{steps[at].where}), {format_quantity(steps[at].seconds, 's')}, is "
+            f"x{ratio_shown(float(apart[at]))} of what the other steps say: it does not count (another unit?)"
+            for at in far
+        )
+        return replace(with_measured([one for at, one in enumerate(steps) if at not in far], fit), slips=tuple(slips))
+    known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
     measured = {level: set(groups) for level, groups in rows.groups.items()}
     alone = {
         level: {group: model for group, model in named.items() if group not in measured.get(level, ())}

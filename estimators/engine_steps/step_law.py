@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.step_amounts import Amounts, Batch
 from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_time import (
@@ -27,7 +28,6 @@ from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
-    FloatArray,
     Grouping,
     ParameterPrior,
     slopes_at_once,

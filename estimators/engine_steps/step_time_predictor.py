@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_law import columns_of_batch
 from slipstick.estimators.engine_steps.step_time import StepTime
-from slipstick.estimators.fitting.fitted_model import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

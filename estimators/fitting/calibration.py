@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
@@ -19,7 +20,6 @@ from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.posterior import posterior_draws
 from slipstick.estimators.symbolic.formula import Formula, Parameter, parameters, with_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

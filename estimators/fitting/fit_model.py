@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_model import (
     UNGROUPED,
     Coordinate,
     Design,
-    FloatArray,
     LawFit,
     LawRows,
     TimeLaw,

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.opener import read_bytes
 from slipstick.common.readers import read_json, require_mapping
 from slipstick.common.writer import write_text
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.fitting.fitted_model import FloatArray, LawFit
+from slipstick.estimators.fitting.fitted_model import LawFit
 
 FORMAT = "slipstick-fitted-1"
 FITTED = Path(__file__).resolve().parent.parent / "fitted"

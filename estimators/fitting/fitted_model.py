@@ -18,7 +18,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from slipstick.common.array_types import FloatArray
+
 Columns: TypeAlias = Mapping[str, FloatArray]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 UNGROUPED = ""

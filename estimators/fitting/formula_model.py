@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
 
 ROW = "row"
 FAR = 30.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 MAX_CORRELATION = 0.95
 MAX_CONDITION = 1e4

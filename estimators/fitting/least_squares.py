@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LOSSES = ("linear", "soft_l1", "huber", "cauchy")
 MAX_STARTS = 1024
@@ -141,7 +141,7 @@ def fit_least_squares(
 
 def _at_bounds(
     values: FloatArray, jacobian: FloatArray, gradient: FloatArray, low: FloatArray, high: FloatArray
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """Which parameters the data push against a bound: as far as a fit can show, and the loss falls beyond it.
 
     Near: a step to the bound changes no residual by as much as `NEAR_BOUND` (a bound of 0 is never reached to a digit).

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 
 _LEAST, _SMALLEST = 1e-12, 1e-15
 _CLOSE, _ROUNDS, _FARTHEST = 1e-3, 60, 9.0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 
 COMPILED = "1.17."
 """Releases of scipy in which `scipy.optimize.nnls` calls `_slsqplib.nnls` so."""

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp
 from slipstick.common.readers import unknown_name
@@ -19,7 +19,6 @@ from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares, weighed
 from slipstick.estimators.fitting.whole_numbers import Whole, search_whole
 from slipstick.estimators.symbolic.formula import Formula, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 NEIGHBOURING = 1e-10
 """Relative change of cost and parameters at which the fits stop of which the best whole numbers are chosen."""
@@ -162,7 +161,7 @@ class Objective:
         values: FloatArray,
         best: Whole,
         tried: Mapping[Whole, Fit],
-        counted: npt.NDArray[np.bool_],
+        counted: Mask,
         loss: str,
     ) -> Fit:
         """A fit of the real parameters with the whole ones, whose errors say how likely each was that was tried.

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import optimize, stats
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares
 from slipstick.estimators.fitting.objective import Objective
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 MAX_DRAWS = 10_000
 SEED = 11

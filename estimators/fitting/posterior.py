@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.objective import Objective
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 PROPOSALS = 2000
 ROUNDS = 4
@@ -39,7 +38,7 @@ class Coordinates:
     low: FloatArray
     high: FloatArray
     free: tuple[int, ...]
-    logs: npt.NDArray[np.bool_]
+    logs: Mask
 
     @classmethod
     def of(cls, objective: Objective, fit: Fit) -> Coordinates:

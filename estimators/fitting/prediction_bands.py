@@ -17,8 +17,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import UNGROUPED, FloatArray, LawFit, LawRows, TimeLaw
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows, TimeLaw
 from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
 
 Places = npt.NDArray[np.intp]

@@ -13,7 +13,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from slipstick.common.array_types import FloatArray, Mask
+
 LEVEL = 0.8
 """The level of a band where none is named."""
 BOOTSTRAPS, SEED = 1000, 7
@@ -63,7 +64,7 @@ def normal_spread(errors: npt.ArrayLike, weights: npt.ArrayLike | None = None) -
     return held / NormalDist().inv_cdf(0.5 + LEVEL / 2)
 
 
-def inside(low: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def inside(low: npt.ArrayLike, high: npt.ArrayLike, measured: npt.ArrayLike) -> Mask:
     """Whether each measurement lies in its band, ends included, shape (n,)."""
     return np.asarray((np.asarray(low) <= np.asarray(measured)) & (np.asarray(measured) <= np.asarray(high)))
 

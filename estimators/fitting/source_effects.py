@@ -18,13 +18,13 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import (
     ANOTHER_SOURCE,
     SOURCE,
     UNMEASURED_SOURCE,
     Coordinate,
-    FloatArray,
     LawFit,
 )
 

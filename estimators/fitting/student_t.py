@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 
 
 def student_scale(error: FloatArray, freedom: float, above: FloatArray | None = None) -> float:

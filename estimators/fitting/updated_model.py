@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Coordinate,
     Design,
-    FloatArray,
     LawFit,
     LawRows,
     TimeLaw,

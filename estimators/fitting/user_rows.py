@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from slipstick.common.array_types import FloatArray, Mask
+
 FREEDOM = 4.0
 """Degrees of freedom of the noise's t law."""
 LONGEST = 1.0
@@ -27,6 +27,20 @@ COARSE = 4.0
 """The noise with which the search begins, over the noise."""
 GAINED = 1e-3
 """A step that gains less log probability is the last one."""
+FAR, ENOUGH = 4.0, 3
+"""Standard deviations off what the others say at which a row is taken for a slip; of fewer rows none is."""
+
+
+def far_rows(logs: FloatArray, scatter: float = 0.0) -> list[int]:
+    """Places of rows that lie far off all others: a slip of the pen, another unit.
+
+    `logs`: of measured over modelled, shape (rows,).
+    `scatter`: least standard deviation that rows may show about the model; more where their median deviation says so
+        (1.4826 of them are a normal standard deviation; Rousseeuw and Croux, JASA 88, 1993).
+    """
+    off = np.abs(logs - np.median(logs))
+    spread = max(1.4826 * float(np.median(off)), scatter)
+    return [int(place) for place in np.flatnonzero(off > FAR * spread)] if len(logs) >= ENOUGH else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +69,7 @@ class UserRows(ABC):
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log seconds of the rows, and their derivatives by the coordinates, shape (rows, size)."""
 
-    def likeliest(self, keep: npt.NDArray[np.bool_], start: FloatArray | None = None) -> FloatArray:
+    def likeliest(self, keep: Mask, start: FloatArray | None = None) -> FloatArray:
         """The coordinates of the highest probability.
 
         `keep`: which rows count, shape (rows,).
@@ -98,7 +112,7 @@ class UserRows(ABC):
         robust = 1.0 if np.isinf(self.freedom) else (self.freedom + 1) / (self.freedom + off**2)
         return np.asarray(robust / self.noise**2 * np.ones_like(off), dtype=float)
 
-    def _cost(self, modelled: FloatArray, point: FloatArray, keep: npt.NDArray[np.bool_]) -> float:
+    def _cost(self, modelled: FloatArray, point: FloatArray, keep: Mask) -> float:
         """Minus log probability."""
         error = ((self.measured - modelled) / self.noise)[keep]
         if np.isinf(self.freedom):
@@ -155,7 +169,7 @@ def left_out_errors(
     model: UserRows,
     best: FloatArray,
     shares: Sequence[float],
-    believed: Callable[[npt.NDArray[np.bool_]], FloatArray] | None = None,
+    believed: Callable[[Mask], FloatArray] | None = None,
     folds: int = 24,
 ) -> FloatArray:
     """Log(measured / predicted) of each row by the others, at every share of the way to what they say.

@@ -9,6 +9,7 @@ from functools import cache, reduce
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import share_shown
 from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, log, number, smallest
 from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
@@ -19,7 +20,6 @@ from slipstick.estimators.gpu.kernels.kernel_classes import class_of
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.host_constants import CONVOLUTIONAL, HOST, LINKS, WHOLE
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op, Workload
 

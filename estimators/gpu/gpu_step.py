@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown, shown
 from slipstick.common.records import FrozenDict, Same
@@ -53,7 +54,6 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import (
     ProgramRuntimes,
     program_fit,
-    program_kernels,
     programs_scatter,
 )
 from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
@@ -70,7 +70,6 @@ from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.symbolic.formula import declared
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
@@ -330,8 +329,7 @@ def gpu_step(
         return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
-    by_programs = program_kernels(machine.family, fitted=known.programs)
-    second = TorchProgram(replace(device, timed=by_programs), estimator.schedule)
+    second = TorchProgram(device.programs, estimator.schedule)
     timed_types = all(one.op.dtype in (*PLAIN, *HALF) for one in spent)
     other = _by_programs(second, workload, machine, run) if timed_types and not links else None
     apart = 0.0 if other is None else abs(log(other / time)) / quantile(DEFAULT_LEVEL, None)

@@ -12,10 +12,11 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import amount_of, machine_values
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import UNGROUPED, Columns, FloatArray, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, Columns, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.interconnect.collective_libraries import LIBRARIES, NVLINK
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.estimators.symbolic.formula import Formula, parameters

@@ -227,8 +227,10 @@ def _levels(model: Collectives, op: Op, machine: Machine, function: str) -> list
         together = Largest(1 / sharing, members / symbol(f"{path}.shared_by"))
         full = symbol(f"{path}.bandwidth") * reached
         alone = full / Smallest(Largest(members, sharing), symbol(f"{path}.shared_by"))
-        depth = sp.log(Largest(units / outside, 1), 2) if last else sp.ceiling(within / members) - 1
-        step = symbol("choice.latency" if not place or name.startswith(NEAR) else "choice.far")
+        near = not place or name.startswith(NEAR)
+        chain = near or not last  # NCCL's trees are chains within a node
+        depth = sp.ceiling(within / members) - 1 if chain else sp.log(Largest(units / outside, 1), 2)
+        step = symbol("choice.latency" if near else "choice.far")
         step *= symbol(f"{path}.latency") * symbol(f"parameter.latency.{_entry(model.latency, name, machine)}")
         levels.append(_Level(name, step, hops, depth, Smallest(1, hops), full * together, alone, members))
         members = within

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
@@ -17,7 +18,6 @@ from slipstick.estimators.power.serving_power_law import Use, power_fit, power_g
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.symbolic.cache_residency import is_there
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest

@@ -14,12 +14,12 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.power.power_cap import BusyPower, cap_watts, rated_watts
 from slipstick.estimators.power.serving_power_law import COLUMNS, MOST, TEXT, power_fit, power_groups
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 

@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
 from slipstick.hwmodels.machine import Machine
 
 MOST = 1.06

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
 
@@ -14,6 +14,8 @@ KNEE = 1.4e9
 """Clock in Hz up to which the least voltage serves, and energy of a flop is the machine's number: an H100's."""
 KNEE_SHARE = KNEE / 1.98e9
 """The same over an H100's highest clock (0.72 fitted to training on three other boards, docs/notes/energy.md)."""
+LEAST_POWER = 1e-3
+"""Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 
 
 def knee(machine: Machine) -> float:
@@ -28,6 +30,25 @@ def knee(machine: Machine) -> float:
 def squared_voltage(turn: float) -> sp.Expr:
     """The square of the voltage at machine.clock over that at a knee [Hz]: 1 below it, (clock / knee)^2 above."""
     return Largest(1, symbol("machine.clock") / turn) ** 2
+
+
+def capped_seconds(flop_time: sp.Expr, flop: sp.Expr, machine: Machine) -> sp.Expr:
+    """Seconds of arithmetic that takes `flop_time` without a cap, as the power cap allows it; 0 where that is unknown.
+
+    Below the knee of the voltage, energy of a flop is constant and time is energy over power; above it, energy grows
+    with the square of the clock and the clock falls with the cube root of the power that is missing.
+
+    `flop`: as many as cost the same energy in float32 on vector engines.
+    """
+    power = machine.power
+    if power.cap is None or power.per_flop is None or flop == 0:
+        return sp.Integer(0)
+    cap = symbol("machine.power.cap")
+    allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
+    at_knee = flop * symbol("machine.power.per_flop") / allowed
+    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage(knee(machine))) ** sp.Rational(1, 3)
+    # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
+    return Largest(at_knee, squeezed)
 
 
 def dynamic_share(clock: npt.ArrayLike, knee: npt.ArrayLike) -> FloatArray:

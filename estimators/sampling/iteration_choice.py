@@ -10,12 +10,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import content_digest
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.workloads.runs.iterations import FloatArray
-
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipstick.estimators.sampling.iteration_choice import IntArray
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.common.array_types import FloatArray, IntArray
+from slipstick.workloads.runs.iterations import Iterations
 
 
 @dataclass(frozen=True, eq=False)

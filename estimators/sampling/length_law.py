@@ -13,9 +13,10 @@ from typing import Self
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown, shown
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.iterations import Iterations
 
 LEAST, MOST = 3, 4
 """Distinct lengths that a piece has at least, and pieces at most."""

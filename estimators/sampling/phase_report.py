@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.answer import Event, write_timeline
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.common.writer import atomic_write, write_json
-from slipstick.estimators.sampling.phases import Labels
 from slipstick.workloads.runs.step_profiles import Place, StepTable
 
 
@@ -51,7 +51,7 @@ class PhaseReport:
     """The phases of a run, longest first."""
 
     table: StepTable
-    labels: Labels
+    labels: IntArray
     phases: tuple[Phase, ...]
 
     def coverage(self, longest: int = 3) -> float:
@@ -106,7 +106,7 @@ class PhaseReport:
         return summary, table, trace
 
 
-def report_phases(table: StepTable, labels: Sequence[int] | Labels, top: int = 5) -> PhaseReport:
+def report_phases(table: StepTable, labels: Sequence[int] | IntArray, top: int = 5) -> PhaseReport:
     """Describe the phases that `labels` (one a step) make.
 
     Raises InputError where their number does not match the steps.

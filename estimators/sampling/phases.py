@@ -13,12 +13,10 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile, StepTable
-
-Labels = npt.NDArray[np.int64]
 
 MOST_NAMES = 256
 """Operations of the mean profile of a phase, or four times those of a step where these are more: the longest."""
@@ -69,7 +67,7 @@ class Scan(Protocol):
         ...
 
 
-def scan_labels(scan: Scan, steps: Iterable[StepProfile]) -> Labels:
+def scan_labels(scan: Scan, steps: Iterable[StepProfile]) -> IntArray:
     """Labels of a whole run by a scan."""
     result: list[int] = []
     for step in steps:
@@ -210,7 +208,7 @@ class Clustering:
     """
 
     method: str
-    labels: Labels
+    labels: IntArray
     parameter: str
     chosen: int
     tried: tuple[int, ...]
@@ -219,7 +217,7 @@ class Clustering:
     settings: dict[str, float] = field(default_factory=dict)
 
 
-def step_features(table: StepTable, dimensions: int = 100) -> npt.NDArray[np.float64]:
+def step_features(table: StepTable, dimensions: int = 100) -> FloatArray:
     """Features of the steps: count and total duration of each operation, reduced to at most `dimensions` by
     principal components.
 

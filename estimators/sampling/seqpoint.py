@@ -16,11 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.sampling.iteration_choice import IntArray, Projection, RepresentativeSet
+from slipstick.estimators.sampling.iteration_choice import Projection, RepresentativeSet
 from slipstick.estimators.sampling.length_groups import ByLength, by_length, iteration_noise, times_by_length
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.iterations import Iterations
 
 __all__ = ["METHODS", "Projection", "RepresentativeSet", "select", "seqpoint", "values_from"]
 

@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.ndimage import median_filter
 from scipy.stats import hypergeom, theilslopes
 
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.formatting import ratio_shown
-from slipstick.estimators.sampling.iteration_choice import IntArray, RepresentativeSet
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
+from slipstick.workloads.runs.iterations import Iterations
 
-BoolArray = npt.NDArray[np.bool_]
 SLOW = 1.5
 """An iteration is slow from this many times the usual time of its length on, and beyond the scatter of the run."""
 SCATTER = 4.0
@@ -157,7 +156,7 @@ FIRST_ITERATIONS: Mapping[str, Callable[[Iterations], WarmUp]] = {"leave-out": w
 """What becomes of iterations that are slow for being first, by name."""
 
 
-def _slow_beginning(times: FloatArray) -> BoolArray:
+def _slow_beginning(times: FloatArray) -> Mask:
     """Of a run without lengths: iterations at its beginning that stand out from all that follow."""
     named = np.zeros(len(times), dtype=bool)
     middle = float(np.median(times))
@@ -169,7 +168,7 @@ def _slow_beginning(times: FloatArray) -> BoolArray:
     return named
 
 
-def _usual(lengths: FloatArray, times: FloatArray, first: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _usual(lengths: FloatArray, times: FloatArray, first: Mask) -> tuple[FloatArray, FloatArray]:
     """The usual time of every iteration's length by those that are not first, and from where on one is slow [s].
 
     A robust line in the length, times the running median of what the lengths differ from it. Beyond the lengths that
@@ -210,7 +209,7 @@ def _factor(ratios: FloatArray) -> float:
     return max(SLOW, math.exp(min(SCATTER * scatter, 100.0)))
 
 
-def _named(slow: BoolArray, first: BoolArray) -> BoolArray:
+def _named(slow: Mask, first: Mask) -> Mask:
     """Which slow iterations are slow for being first, of their length or of the run."""
     named = np.zeros_like(slow)
     count, firsts, both = int(slow.sum()), int(first.sum()), int((slow & first).sum())

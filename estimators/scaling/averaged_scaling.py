@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import share_shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.sureness import ABOVE, BELOW
@@ -16,7 +17,6 @@ from slipstick.estimators.scaling.laws.scaling_laws import NAMES, terms
 from slipstick.estimators.scaling.laws.terms import Law, PowerTerm, SharedIssue, Term
 from slipstick.estimators.scaling.prediction import AveragedLaw, shares_of
 from slipstick.estimators.scaling.series import Certainty, Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 LADDER = np.array([1.0, 4.0, 16.0])

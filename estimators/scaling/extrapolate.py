@@ -13,6 +13,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
@@ -39,7 +40,6 @@ from slipstick.estimators.scaling.series import (
     too_few,
     verdicts,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 LEAST_POINTS = 2

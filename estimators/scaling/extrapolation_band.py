@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown
 from slipstick.estimators.scaling.laws.band_constants import (
@@ -38,7 +39,6 @@ from slipstick.estimators.scaling.laws.band_constants import (
 )
 from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
 from slipstick.estimators.scaling.laws.selection import Mixture
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 FARTHEST = 8.0
 """Quantile of probability 1, about twice that of 95 %."""

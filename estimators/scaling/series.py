@@ -15,6 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
@@ -28,7 +29,6 @@ from slipstick.estimators.scaling.laws.repeats import (
     statistic_of,
     typical_times,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 Kind = Literal["strong", "weak", "problem_size", "collective"]
 KINDS: tuple[str, ...] = get_args(Kind)

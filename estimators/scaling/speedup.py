@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.scaling.prediction import Prediction
 from slipstick.estimators.scaling.series import counts_nodes
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SCALING_KINDS = ("strong", "weak")
 SECONDS_AN_HOUR = 3600.0

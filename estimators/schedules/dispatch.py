@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.answer import Event
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import TRACED
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
 from slipstick.estimators.symbolic.formula import Parameter, check_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -39,10 +38,10 @@ class Dispatched:
     """
 
     operations: tuple[Op, ...]
-    streams: npt.NDArray[np.int64]
-    edges: npt.NDArray[np.int64]
+    streams: IntArray
+    edges: IntArray
     issue: FloatArray
-    waits: npt.NDArray[np.bool_]
+    waits: Mask
 
 
 def dispatched(workload: Workload, machine: Machine, issue: float = 0.0, begin: float = 0.0) -> Dispatched:
@@ -67,7 +66,7 @@ def dispatched(workload: Workload, machine: Machine, issue: float = 0.0, begin: 
     return Dispatched(operations, streams, edges, costs, waits)
 
 
-def _in_order(workload: Workload) -> tuple[tuple[Op, ...], npt.NDArray[np.int64]]:
+def _in_order(workload: Workload) -> tuple[tuple[Op, ...], IntArray]:
     """Operations in topological order (their own where it is one), and edges between their places."""
     import networkx as nx
 

@@ -17,13 +17,13 @@ from typing import Annotated
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import share_shown, shown
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.host_constants import ISSUE
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import symbols_of
 from slipstick.workloads.graph.workload import Op, Workload

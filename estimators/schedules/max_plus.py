@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 
-Floats = npt.NDArray[np.float64]
 BLOCK = 200_000
 """Nodes whose numbers are plain objects at one time."""
 
@@ -33,9 +33,9 @@ class PrecedenceGraph:
     a delay on an edge (a transfer, a launch latency), none if omitted.
     """
 
-    offsets: npt.NDArray[np.int64]
-    predecessors: npt.NDArray[np.int64]
-    lags: Floats | None = None
+    offsets: IntArray
+    predecessors: IntArray
+    lags: FloatArray | None = None
 
     def __post_init__(self) -> None:
         nodes = len(self.offsets) - 1
@@ -54,8 +54,8 @@ class PrecedenceGraph:
     def from_edges(
         cls,
         nodes: int,
-        edges: Iterable[tuple[int, int]] | npt.NDArray[np.int64],
-        lags: Sequence[float] | Floats | None = None,
+        edges: Iterable[tuple[int, int]] | IntArray,
+        lags: Sequence[float] | FloatArray | None = None,
     ) -> PrecedenceGraph:
         """Build from `(before, after)` pairs; `lags` are seconds, one an edge.
 
@@ -71,7 +71,7 @@ class PrecedenceGraph:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def completion(self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0) -> Floats:
+    def completion(self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0) -> FloatArray:
         """Completion time [s] of every node.
 
         `service` [s] has shape (nodes,), or (nodes, scenarios) for many what-ifs in one pass; `release` [s], the
@@ -84,7 +84,7 @@ class PrecedenceGraph:
         earliest = np.broadcast_to(np.asarray(release, dtype=np.float64), times.shape)
         return self._one(times, earliest) if times.ndim == 1 else self._many(times, earliest)
 
-    def _one(self, service: Floats, release: Floats) -> Floats:
+    def _one(self, service: FloatArray, release: FloatArray) -> FloatArray:
         # Plain lists: indexing a numpy array element by element costs ten times as much.
         done: list[float] = []
         for first in range(0, len(self), BLOCK):
@@ -103,7 +103,7 @@ class PrecedenceGraph:
                 begin = end
         return np.array(done)
 
-    def _many(self, service: Floats, release: Floats) -> Floats:
+    def _many(self, service: FloatArray, release: FloatArray) -> FloatArray:
         offsets, before = self.offsets.tolist(), self.predecessors.tolist()
         lags = [0.0] * len(before) if self.lags is None else self.lags.tolist()
         done = np.empty_like(service)
@@ -120,7 +120,7 @@ class PrecedenceGraph:
         return done
 
     def critical_path(
-        self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0, ended: Floats | None = None
+        self, service: npt.ArrayLike, release: npt.ArrayLike = 0.0, ended: FloatArray | None = None
     ) -> list[int]:
         """The nodes that set the end, in order: each starts when the one before it is done.
 
@@ -156,10 +156,10 @@ class TandemTimes:
     worker is free.
     """
 
-    taken: tuple[Floats, ...]
-    started: tuple[Floats, ...]
-    finished: tuple[Floats, ...]
-    departed: tuple[Floats, ...]
+    taken: tuple[FloatArray, ...]
+    started: tuple[FloatArray, ...]
+    finished: tuple[FloatArray, ...]
+    departed: tuple[FloatArray, ...]
 
 
 def tandem(

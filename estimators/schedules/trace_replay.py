@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.schedules.dispatch import dispatched
 from slipstick.estimators.schedules.max_plus import PrecedenceGraph
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.traces.trace_graph import KINDS, Kind, TraceGraph, TraceNode

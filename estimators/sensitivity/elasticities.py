@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.formula_group_steps import GroupSteps
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,8 @@ class Deployment:
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What in measured runs of one's own contradicts itself: a line each."""
-        return tuple(dict.fromkeys(one.doubt for one in self.known if one.doubt))
+        slips = cached_measured(self.known).slips if self.known else ()
+        return tuple(dict.fromkeys([*slips, *(one.doubt for one in self.known if one.doubt)]))
 
 
 def _counted(number: int, what: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
@@ -63,7 +64,6 @@ from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.roofline.roofline import Roofline, product_of_fields
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.language.language_step import omitted_of

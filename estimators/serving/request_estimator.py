@@ -29,7 +29,8 @@ from slipstick.estimators.engine_steps.step_device import rated_types
 from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.llama_cpp_run import Local
 from slipstick.estimators.serving.server_config import CHOSEN, DEFAULTS, DEGREES, check_names, deployment_of, traffic_of
-from slipstick.estimators.serving.serving_answer import MEASURES, QUANTILES, Serving, mean_batch, serve
+from slipstick.estimators.serving.serving_answer import MEASURES, QUANTILES, Serving, serve
+from slipstick.estimators.serving.serving_runs import mean_batch
 from slipstick.estimators.symbolic.formula import Parameter, check_parameters, parameters
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

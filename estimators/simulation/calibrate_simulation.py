@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.least_squares import Fit, fit_least_squares
 from slipstick.estimators.fitting.whole_numbers import Whole, search_whole
 from slipstick.estimators.simulation.simulated_quantities import Adjustable, MeasuredFigures, SimulatedFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SEED = 7_000_000
 """Of the first simulated run: none that a user's runs begin with."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.schedule_model import Outcome, Schedule
 from slipstick.estimators.schedules.dispatch import Dispatched, dispatched, outcome_of, service_times
 from slipstick.estimators.simulation.event_clock import EventClock, SharedRate
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

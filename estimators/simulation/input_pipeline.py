@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.answer import Event
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.schedules.max_plus import Floats, TandemTimes, tandem
+from slipstick.estimators.schedules.max_plus import TandemTimes, tandem
 from slipstick.estimators.simulation.stage import Stage
 
 
@@ -79,7 +80,7 @@ class Pipeline:
         outputs = self.items_for(1)
         return max(stage.mean * count / stage.workers for stage, count in zip(self.stages, outputs, strict=True))
 
-    def draws(self, steps: int, seed: int) -> list[Floats]:
+    def draws(self, steps: int, seed: int) -> list[FloatArray]:
         """The service times [s] of every stage's outputs, from one seed; a stage's numbers do not depend on the
         other stages.
         """
@@ -193,7 +194,7 @@ class PipelineRun:
                     yield Event("blocked", lane, end, left, "wait", facts)
 
 
-def _workers(started: Floats, departed: Floats, count: int) -> list[int]:
+def _workers(started: FloatArray, departed: FloatArray, count: int) -> list[int]:
     """Which of a stage's workers made each output: the one that has been free for longest."""
     free = [(0.0, worker) for worker in range(count)]
     workers = []
@@ -251,7 +252,7 @@ class JobRun:
         """Seconds from the start to the last step of the slowest copy."""
         return self.attempts[-1].began + self.attempts[-1].lasted
 
-    def step_ends(self) -> Floats:
+    def step_ends(self) -> FloatArray:
         """Seconds at which each step was done, in the slowest copy."""
         parts = []
         for attempt in self.attempts:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import Attempt, Checkpoint, JobRun, Pipeline, PipelineRun
 from slipstick.estimators.simulation.queueing import seconds_with_failures
 from slipstick.estimators.simulation.stage import LEAST_VARIATION, MOST, Stage, log_normal
@@ -192,7 +192,7 @@ class Job:
 
     def _service(
         self, rows: Sequence[Sequence[Stage]], steps: int, done: int, generator: np.random.Generator
-    ) -> list[list[Floats]]:
+    ) -> list[list[FloatArray]]:
         counts = self.outputs(steps)
         service = []
         for row in rows:

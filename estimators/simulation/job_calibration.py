@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import of_schema, read_json
 from slipstick.common.records import FrozenDict, as_document, of_kind
@@ -16,7 +17,6 @@ from slipstick.common.writer import write_json
 from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
 from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SCHEMA = "slipstick-job-calibration-2"
 WRITTEN = "a simulated job reads what calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
@@ -56,7 +56,7 @@ class JobCalibration:
     def __post_init__(self) -> None:
         size = len(self.names)
         if not 0 < size <= MOST_NUMBERS or len(set(self.names)) < size or np.isfinite(self.values).sum() != size:
-            raise InputError(f"calibration of job {self.job!r}: want one finite value for each of 1 to {MOST_NUMBERS} names")
+            raise InputError(f"calibration of job {self.job!r}: want a finite value for each of 1 to {MOST_NUMBERS} names")
         rows = self.covariance
         if [len(row) for row in rows] != [size] * size or not np.allclose(rows, np.transpose(rows), equal_nan=True):
             raise InputError(f"calibration of job {self.job!r}: covariance: want a symmetric table of {size} x {size}")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import JobRun
 
 TIME, STEP, LATENCY = "time_s", "step_s", "latency_s"
@@ -27,7 +27,7 @@ def quantities(job_stages: tuple[str, ...]) -> list[str]:
     return [TIME, STEP, LATENCY, *(f"{stage}{SERVICE}" for stage in job_stages)]
 
 
-def series(run: JobRun, quantity: str) -> Floats:
+def series(run: JobRun, quantity: str) -> FloatArray:
     """The values [s] of a quantity in one run: one of the whole, or one an iteration, request or service, in order.
 
     `quantity`: ``time_s``: of the run; ``step_s``: from the end of one iteration to the end of the next, the first from
@@ -56,7 +56,7 @@ def series(run: JobRun, quantity: str) -> Floats:
     return np.asarray((finished[: len(started)] - started)[np.isfinite(finished[: len(started)])])
 
 
-def figures(values: Floats, scale: float, places: npt.NDArray[np.intp]) -> Floats:
+def figures(values: FloatArray, scale: float, places: npt.NDArray[np.intp]) -> FloatArray:
     """Logarithms of a few figures of a series: the first value where it begins the run, mean, percentiles, and the mean
     absolute difference of successive values, by which bursts differ from chance.
 
@@ -77,7 +77,7 @@ def figures(values: Floats, scale: float, places: npt.NDArray[np.intp]) -> Float
     return np.log(np.array(result) + NEAR * scale)
 
 
-def figures_spread(values: Floats, scale: float, places: npt.NDArray[np.intp]) -> Floats:
+def figures_spread(values: FloatArray, scale: float, places: npt.NDArray[np.intp]) -> FloatArray:
     """Covariance of the figures of a measured series by itself: from resampled blocks of its values.
 
     The moving block bootstrap (H. R. Kuensch, Annals of Statistics 17 (1989), 1217), with blocks of the square root of

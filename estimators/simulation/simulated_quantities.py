@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 
 
 @dataclass(frozen=True)

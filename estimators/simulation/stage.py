@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.estimators.schedules.max_plus import Floats
 
 if TYPE_CHECKING:
     import simpy
@@ -129,7 +129,7 @@ class Stage:
         times = np.sort(times * log_normal(self.uneven, DRAWN, generator) if self.uneven else times)
         return float(times @ np.diff((np.arange(DRAWN + 1) / DRAWN) ** copies))
 
-    def draw(self, outputs: int, generator: np.random.Generator) -> Floats:
+    def draw(self, outputs: int, generator: np.random.Generator) -> FloatArray:
         """Service times [s] of the first `outputs` outputs."""
         times = np.resize(np.array(self.times, dtype=np.float64), outputs)
         if self.distribution == "exponential":
@@ -143,7 +143,7 @@ class Stage:
         return times
 
 
-def log_normal(variation: float, count: int, generator: np.random.Generator) -> Floats:
+def log_normal(variation: float, count: int, generator: np.random.Generator) -> FloatArray:
     """Factors of mean 1 and of this coefficient of variation."""
     spread = math.log1p(variation**2)
     return generator.lognormal(-spread / 2, math.sqrt(spread), count)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.estimators.schedules.max_plus import Floats, TandemTimes
+from slipstick.estimators.schedules.max_plus import TandemTimes
 from slipstick.estimators.simulation.event_clock import Barrier, EventClock, SharedCapacity
 from slipstick.estimators.simulation.stage import Process, Stage
 
@@ -33,7 +34,7 @@ class Network:
     def __init__(
         self,
         rows: Sequence[Sequence[Stage]],
-        service: Sequence[Sequence[Floats]],
+        service: Sequence[Sequence[FloatArray]],
         resources: Mapping[str, int],
         population: int | None = None,
         seed: Sequence[int] = (0,),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from slipstick.common.answer import Event
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
@@ -19,7 +20,7 @@ from slipstick.estimators.schedules.thread_contention import Contention
 from slipstick.estimators.schedules.thread_schedule import THREADS, ThreadSchedule, cycles_per_instruction
 from slipstick.estimators.simulation.event_clock import Barrier, EventClock, SharedCapacity
 from slipstick.estimators.symbolic.formula import Parameter, check_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

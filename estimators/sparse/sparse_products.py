@@ -8,6 +8,7 @@ from math import hypot
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
@@ -36,7 +37,6 @@ from slipstick.estimators.sparse.reuse_model import (
     is_accelerator,
 )
 from slipstick.estimators.sparse.spmv_devices import TrainedDevices, anchored, shipped_devices
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.kernels.blocks import STREAMED_BYTES, VALUE_BYTES

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import of_schema, read_json, unknown_name
@@ -27,7 +28,6 @@ from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.sparse.reuse_model import is_accelerator
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, cost_by_level, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula, Parameter, check_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op

@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.cached_parts import cached_list, cached_text
 from slipstick.common.errors import InputError
-from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray, Steps
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, Steps
 
 TOGETHER = 20_000
 """Numbers up to which all rows are evaluated at once; beyond it one row after the other, in less memory."""

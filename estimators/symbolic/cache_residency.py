@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
@@ -24,7 +22,7 @@ REGISTER_SIDE = 8
 """Side of the block of a product that registers alone hold."""
 NOTHING = 1e-30
 """Added where nothing is touched and nothing held, which misses nothing."""
-Bytes = TypeVar("Bytes", float, npt.NDArray[np.float64], "sp.Expr")
+Bytes = TypeVar("Bytes", float, FloatArray, "sp.Expr")
 
 
 def rated_caches(machine: Machine) -> tuple[str, ...]:

@@ -14,11 +14,12 @@ from functools import cache, cached_property, lru_cache
 from html import escape
 from typing import Any, get_type_hints
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate, names_of, steps_of
+from slipstick.estimators.symbolic.lambdified import evaluate, names_of, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.symbolic_max import replaced
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.cached_parts import cached_texts
 from slipstick.estimators.symbolic.batched_sum import Chosen, SeparatedTerms, Term
 from slipstick.estimators.symbolic.breakpoints import Breakpoints
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable, FloatArray
+from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts
 
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import shown
 from slipstick.common.records import FrozenDict
@@ -29,7 +30,6 @@ from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.tpu.input_bound_run import InputBoundRun, numbers_of_run
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.hwmodels.machine import Machine

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import is_symbolic, sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.readers import unknown_name
@@ -16,7 +17,6 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import Formula, Parameter, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import family_of

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import AXES, family_of
 from slipstick.workloads.graph.workload import Op

@@ -17,6 +17,7 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
@@ -37,7 +38,6 @@ from slipstick.estimators.schedules.device_memory import device_memory
 from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest

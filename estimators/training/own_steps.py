@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.ratio_band import disagreement
-from slipstick.estimators.fitting.fitted_model import FloatArray, LawRows
+from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.updated_model import Known, with_known
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.training.layout_step_time import TrainingStep

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.conditions import by_release, numbers_of_release, release_note
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
-    FloatArray,
     Grouping,
     LawFit,
     ParameterPrior,

@@ -26,7 +26,8 @@ from slipstick.estimators.serving.deployment import Deployment
 from slipstick.estimators.serving.engine_step import served_step
 from slipstick.estimators.serving.llama_cpp_run import MeasuredRate
 from slipstick.estimators.serving.request_estimator import RequestEstimator
-from slipstick.estimators.serving.serving_answer import Serving, load_of, mean_batch, serve
+from slipstick.estimators.serving.serving_answer import Serving, serve
+from slipstick.estimators.serving.serving_runs import load_of, mean_batch
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_model import LanguageModel
@@ -54,7 +55,7 @@ class MeasuredSteps:
         measured, engine = cached_measured(self.steps), engine_of_steps(self.steps) or server_on(machine)
         running = machine.using({"runtime.library": engine, "runtime.mode": "graph_replay"})
         made = served_step(workload, running, engine, run, measured.fit).estimator
-        return replace(made, source=f"{made.source}; {measured.text()}")
+        return replace(made, source="; ".join([made.source, measured.text(), *measured.slips]))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict
@@ -32,18 +33,18 @@ from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
 from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty, disagreement
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
-from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
+from slipstick.estimators.fitting.user_rows import far_rows
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.estimators.training.training_estimator import TrainingEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import workload_kind
 
@@ -146,6 +147,10 @@ class AnsweredRow:
     machine: Machine
     run: Mapping[str, float]
     estimator: Estimator
+
+    def at(self) -> str:
+        """Its sizes in words."""
+        return ", ".join(f"{name} = {value:g}" for name, value in self.sizes.items())
 
 
 @dataclass(frozen=True)
@@ -280,10 +285,12 @@ class MeasuredSizes(MeasuredTime):
 
     `answered`: each size as it was asked, with the times of its rows [s].
     `numbers`: sizes of the question, by name.
+    `slips`: rows that do not count, since they lie far off all others, in words.
     """
 
     answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
     numbers: FrozenDict[float] = FrozenDict()
+    slips: tuple[str, ...] = ()
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
@@ -303,28 +310,38 @@ class MeasuredSizes(MeasuredTime):
         logs, scatters = [], []
         for row, seconds in medians:
             plain = row.estimator.estimate(row.workload, row.machine, row.run)
-            self._require_possible(seconds, plain.least, row.workload, row.machine, row.run, row.estimator)
+            one = replace(self, source=f"{self.source}, {shown(seconds, 's')} at {row.at()}")
+            one._require_possible(seconds, plain.least, row.workload, row.machine, row.run, row.estimator)
             logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
-        law = SizeLaw.fitted([row.sizes for row, _ in medians], logs, float(np.median(scatters)) or SCATTER)
+        scatter = float(np.median(scatters)) or SCATTER
+        far = far_rows(np.array(logs), scatter)
+        kept = [place for place in range(len(medians)) if place not in far]
+        law = SizeLaw.fitted([medians[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
+        slips = tuple(
+            f"{DISAGREES}{self.source}) at {row.at()}, {shown(seconds, 's')}, is "
+            f"x{ratio_shown(math.exp(logs[at] - float(law.at(row.sizes)[0])))} of what its other rows say: it does not "
+            "count (another unit?)"
+            for at, (row, seconds) in enumerate(medians)
+            if at in far
+        )
         known = {**workload.defaults, **run, **self.numbers}
         here = {name: known[name] for name in law.names if name in known}
         here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
         if missing := sorted(set(law.names) - here.keys()):
             raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")
         numbers = FrozenDict({name: float(value) for name, value in run.items()})
-        return MatchedToTime(instead_of, self, workload, machine, numbers, law, FrozenDict(here))
+        return MatchedToTime(instead_of, replace(self, slips=slips), workload, machine, numbers, law, FrozenDict(here))
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        """Rows of one size whose times differ by more than runs do."""
-        lines = []
+        """Rows far off all others, and rows of one size whose times differ by more than runs do."""
+        lines = [*self.slips]
         for row, times in self.answered:
             if (apart := max(times) / min(times)) > math.exp(APART * math.sqrt(2) * REPEAT):
-                at = ", ".join(f"{name} = {value:g}" for name, value in row.sizes.items())
                 lines.append(
-                    f"{DISAGREES}{self.source}) contradicts itself: rows of {at} differ by x{ratio_shown(apart)}, and "
-                    "their median counts: was something else not the same?"
+                    f"{DISAGREES}{self.source}) contradicts itself: rows of {row.at()} differ by "
+                    f"x{ratio_shown(apart)}, and their median counts: was something else not the same?"
                 )
         return tuple(lines)
 
@@ -456,11 +473,15 @@ class MatchedToTime(AsInner):
         times = ratio_shown(self.factor(machine))
         rows = f" {self.sizes.text()}" if self.sizes is not None else ""
         words = f"held to what was measured ({self.measured.source}{rows}), x{times} of the model's answer"
+        before = self.machine.numbers
+        if other := [path for path, value in machine.numbers.items() if before.get(path, value) != value]:
+            was = ", ".join(named_shown(f"machine.{path}", before[path]) + f" {path}" for path in other)
+            words = f"a what-if of the measured machine, which had {was}; {words}"
         scatter = self.plain_at(machine).spread.total
         if scatter is None:
             return words
-        before, after = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
-        return f"{words}: the band there goes from x{ratio_shown(before)} to x{ratio_shown(after)}"
+        wide, narrow = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
+        return f"{words}: the band there goes from x{ratio_shown(wide)} to x{ratio_shown(narrow)}"
 
     def _far(self, machine: Machine) -> tuple[str, ...]:
         scatter = self.plain_at(machine).spread.total
@@ -481,8 +502,6 @@ class MatchedToTime(AsInner):
             return Longer(function, 1.0, OverSizes(self.sizes, at, varied))
         if isinstance(function, Compiled):
             return _longer(function, factor)
-        if isinstance(function, PowerCappedTimes):
-            return replace(function, inner=_longer(function.inner, factor))
         return Longer(function, factor)
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.scores import Score, mean_error, score
@@ -19,7 +20,6 @@ from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationT
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SCORED = 1000
 """Rows of a machine and class that are scored."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number, whole_of
@@ -50,7 +51,8 @@ def read_measured_steps(
         if cells["time_s"]:
             seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
             with errors_at(f"{path}: line {line}"):
-                made.append(TimedServerStep(_step(cells, path, line, machine, engine), seconds))
+                step = _step(cells, path, line, machine, engine)
+                made.append(TimedServerStep(step, seconds, where=f"{Path(path).name}: line {line}: time_s"))
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)

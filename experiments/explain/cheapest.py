@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.answer import Answer
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.sensitivity.elasticities import sensitivity
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.explain.explanation import FARTHEST, target_ratio
 from slipstick.experiments.question.question import Question

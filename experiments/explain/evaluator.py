@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.composition.compiled_estimator import Compiled
@@ -16,7 +17,7 @@ from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes,
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.cache_residency import sizes_read
 from slipstick.estimators.symbolic.formula import parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray, names_of
+from slipstick.estimators.symbolic.lambdified import names_of
 from slipstick.experiments.question.question import Question
 
 IDLE = "machine.power.idle"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity
@@ -19,7 +20,6 @@ from slipstick.estimators.base.operation_model import grouped, machine_values
 from slipstick.estimators.fitting.calibration import DRAWS, SEED
 from slipstick.estimators.sensitivity.elasticities import Sensitivity, crossovers, sensitivity
 from slipstick.estimators.symbolic.formula import Formula, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.explain.evaluator import Evaluator, sides
 from slipstick.experiments.question.facts import shares
 from slipstick.experiments.question.question import Question

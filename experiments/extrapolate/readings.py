@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of, unknown_name
 from slipstick.common.units import LONGEST
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 MAX_READINGS = 2_000_000
 LARGEST_READING = 1e30

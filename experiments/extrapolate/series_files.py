@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.readers import (
-    csv_separator,
     decimal_mark,
     number_of,
     parse_json,
@@ -33,7 +32,6 @@ from slipstick.common.readers import (
 )
 from slipstick.common.units import LONGEST, SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
 from slipstick.experiments.extrapolate.readings import Readings, Row, readings
@@ -490,17 +488,13 @@ def _without_failed(rows: _Rows, header: Sequence[str], path: object) -> tuple[_
 
 
 def _pointed(rows: _Rows, time_column: str, path: object) -> _Rows:
-    """The rows with the numbers of a locale as Python writes them.
+    """The rows with the numbers of a locale as Python writes them where commas part cells, of times and thousands.
 
-    Between semicolons and tabs every cell says which mark stands before fractions; between commas the times do alone:
-    there a cell with a comma is more often a list than a number.
+    There a cell with a comma is more often a list than a number.
     """
-    alone = csv_separator(look(str(path)).text.partition("\n")[0]) == ","
     parted = [name for name in rows[0][1] if all(_PARTED.fullmatch(row[name]) for _, row in rows)]
-    chosen = dict.fromkeys([time_column, *parted]) if alone else rows[0][1]
+    chosen = dict.fromkeys([time_column, *parted])
     mark = decimal_mark(((line, row[name], False) for line, row in rows for name in chosen), path)
-    if mark == ",":
-        return [(line, {name: pointed(cell, mark) for name, cell in row.items()}) for line, row in rows]
     return [(line, {**row, **{name: pointed(row[name], mark) for name in chosen}}) for line, row in rows]
 
 
@@ -561,7 +555,7 @@ def _times(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object
     return seconds, (f"{column}: hours, minutes and seconds",) if clock and all(clock) else ()
 
 
-def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> npt.NDArray[np.float64]:
+def _column(rows: Sequence[tuple[int, dict[str, str]]], column: str, path: object) -> FloatArray:
     try:
         return np.array([with_e(row[column]) for _, row in rows], dtype=np.float64)
     except ValueError:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import content_digest
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.calibrate_simulation import (
     RUNS,
     RUNS_A_FIGURE,
@@ -36,7 +36,6 @@ from slipstick.estimators.simulation.run_quantities import (
     series,
 )
 from slipstick.estimators.simulation.simulated_quantities import Adjustable, MeasuredFigures, SimulatedFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.jobs.job_file import JobQuestion, job_question
 from slipstick.experiments.jobs.job_measurements import MeasuredRun, read_job_measurements
 
@@ -229,7 +228,7 @@ def _configuration(
     places = {name: runs[0].series[name][1] for name in names}
     scales = {name: float(np.mean([np.mean(run.series[name][0]) for run in runs])) for name in names}
 
-    def of(values: Mapping[str, Floats]) -> FloatArray:
+    def of(values: Mapping[str, FloatArray]) -> FloatArray:
         return np.concatenate([figures(values[name], scales[name], places[name]) for name in names])
 
     each = [of({name: _shifted(run.series[name][0], places[name]) for name in names}) for run in runs]
@@ -263,7 +262,7 @@ def _configuration(
     return MeasuredFigures(mean, spread, simulate, len(runs), _formula(changed, scales))
 
 
-def _shifted(values: Floats, places: npt.NDArray[np.intp]) -> Floats:
+def _shifted(values: FloatArray, places: npt.NDArray[np.intp]) -> FloatArray:
     """Values at their places of a series that begins with the run; what was not measured is never read."""
     result = np.zeros(int(places[-1]) + 1)
     result[places] = values

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.run_quantities import TIME, quantities
 
 MAX_ROWS, MAX_STEPS = 100_000, 1_000_000
@@ -26,7 +26,7 @@ class MeasuredRun:
     """
 
     settings: tuple[str, ...]
-    series: Mapping[str, tuple[Floats, npt.NDArray[np.intp]]]
+    series: Mapping[str, tuple[FloatArray, npt.NDArray[np.intp]]]
 
     @property
     def steps(self) -> int | None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from slipstick.common.answer import Answer, AnswerTable, Event, Provenance
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import PART, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import JobRun
 from slipstick.estimators.simulation.job import Job, JobNumber, job_numbers, with_numbers
 from slipstick.estimators.simulation.job_calibration import JobCalibration
@@ -54,8 +54,8 @@ class Simulated(Answer):
 
     job: Job
     seed: int
-    numbers: dict[str, Floats]
-    steps: Floats
+    numbers: dict[str, FloatArray]
+    steps: FloatArray
     first: JobRun
     formula: float
     formula_source: str
@@ -85,7 +85,7 @@ class Simulated(Answer):
             result.append(row | self._bands(values))
         return result + self._fitted_rows()
 
-    def _bands(self, values: Floats, level: float = 0.8) -> dict[str, float]:
+    def _bands(self, values: FloatArray, level: float = 0.8) -> dict[str, float]:
         """Between what each percentile lies with probability `level`, for what is not known of the fitted numbers."""
         if self.calibration is None or self.draws < 2:
             return {}
@@ -346,7 +346,7 @@ def job_reasons(question: JobQuestion, progress: Progress | None = None) -> JobR
     return JobReasons(job, float(np.median(today)), tuple(stages), tuple(rows), assumed)
 
 
-def _times(job: Job, runs: int) -> Floats:
+def _times(job: Job, runs: int) -> FloatArray:
     return np.array([job.simulate(seed).time for seed in range(runs)])
 
 

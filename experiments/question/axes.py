@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import whole_number
 from slipstick.common.units import MOST, check_count
 from slipstick.estimators.base.schedule_model import AMOUNTS, check_run_number
 from slipstick.estimators.composition.compiled_estimator import NAMESPACES
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.settings import machine_change, number_of
 from slipstick.hwmodels.machine import Machine
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.common.size_column import FloatArray, Sized, by_parts
+from slipstick.common.size_column import Sized, by_parts
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.composition.power_capped import cap_was_set

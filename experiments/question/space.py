@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 
 Sampler = Literal["random", "latin-hypercube", "sobol"]
 MANY_ROWS = 8

@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, predicted
 from slipstick.estimators.schedules.trace_replay import DEVICE_KINDS, completion_of, replay, replay_of
 from slipstick.estimators.sensitivity.attribution import shapley
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +38,8 @@ class GapAttribution:
     """
 
     graph: TraceGraph
-    predicted: Floats
-    clocked: Floats
+    predicted: FloatArray
+    clocked: FloatArray
     unfused: float = 0.0
 
     @property
@@ -55,7 +53,7 @@ class GapAttribution:
         return [*(name for name, does in differs.items() if does), "gaps", "overlap"]
 
     @property
-    def _device(self) -> npt.NDArray[np.bool_]:
+    def _device(self) -> Mask:
         return self.graph.of_kind(*DEVICE_KINDS)
 
     @cached_property
@@ -74,7 +72,7 @@ class GapAttribution:
         done = completion_of(self.graph, seconds)
         return float(np.mean([self._step(one, terms, seconds, done) for one in self.middle]))
 
-    def _step(self, one: TraceGraph, terms: frozenset[str], seconds: Floats, done: Floats) -> float:
+    def _step(self, one: TraceGraph, terms: frozenset[str], seconds: FloatArray, done: FloatArray) -> float:
         """Of the one step of a trace."""
         again = replay_of(one, seconds, done)
         alone = float(seconds[self._device & self._inside(one)].sum())
@@ -82,7 +80,7 @@ class GapAttribution:
         span = again.step + hidden if "gaps" in terms else alone
         return span - (hidden if "overlap" in terms else 0.0) + (0.0 if "fusion" in terms else self.unfused)
 
-    def _inside(self, one: TraceGraph) -> npt.NDArray[np.bool_]:
+    def _inside(self, one: TraceGraph) -> Mask:
         """Nodes that begin within its step."""
         starts = one.columns.start
         ends = starts + one.columns.service
@@ -112,7 +110,7 @@ def miss_of(
     """
     fixed = KernelScaling().fixed
 
-    def times(at: Machine) -> Floats:
+    def times(at: Machine) -> FloatArray:
         seconds = graph.service
         for i, node in enumerate(graph.nodes):
             op = operations.get(node.correlation) if node.kind == "kernel" else None

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.common.readers import unknown_name
@@ -217,7 +217,7 @@ CLOCK = 1e-9
 """Seconds by which the end of an event may lie behind the start of the next: its profiler rounds to them."""
 
 
-def _own_seconds(table: EventTable, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _own_seconds(table: EventTable, chosen: Mask) -> FloatArray:
     """Seconds of each chosen event less those of the chosen ones inside it on its thread."""
     at = np.flatnonzero(chosen)
     at = at[np.lexsort((-table.duration[at], table.start[at], table.thread[at], table.process[at]))]
@@ -236,7 +236,7 @@ def _own_seconds(table: EventTable, chosen: npt.NDArray[np.bool_]) -> npt.NDArra
     return seconds
 
 
-def _top(table: EventTable, chosen: npt.NDArray[np.bool_], times: npt.NDArray[np.float64], most: int) -> Rows:
+def _top(table: EventTable, chosen: Mask, times: FloatArray, most: int) -> Rows:
     """The operations that take the most time; `times`: seconds of every event."""
     names = table.name[chosen]
     seconds = np.bincount(names, times[chosen], len(table.names))

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Event, Provenance
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.columns import SHARE, Column, in_seconds
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, OperationTime, Spread, quantile
@@ -50,8 +50,6 @@ RUNTIME = 0.15
 POINTWISE = re.compile(r"elementwise|vectorized_|unrolled_|CUDAFunctor|pointwise", re.IGNORECASE)
 ALIKE = 1.5
 """Elementwise kernels of unknown sizes are taken to go over the same elements up to this ratio of durations."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class TraceAnswer(Answer):
     high: float
     account: dict[str, float]
     critical: dict[str, float]
-    replayed: tuple[TraceGraph, Floats, Floats] | None = None
+    replayed: tuple[TraceGraph, FloatArray, FloatArray] | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -252,7 +250,7 @@ class _Changed:
         changed = today.using(clock=other.clock) if today.clock != other.clock else today
         return other if changed.fingerprint == other.fingerprint else changed
 
-    def service(self, graph: TraceGraph, terms: frozenset[str]) -> Floats:
+    def service(self, graph: TraceGraph, terms: frozenset[str]) -> FloatArray:
         """Seconds of every node with the named terms changed."""
         service = graph.service
         device = _device(graph)
@@ -273,8 +271,8 @@ class _Changed:
         return service
 
     def _ratios(
-        self, graph: TraceGraph, device: npt.NDArray[np.int64], seconds: Floats, today: Machine, other: Machine
-    ) -> Floats:
+        self, graph: TraceGraph, device: IntArray, seconds: FloatArray, today: Machine, other: Machine
+    ) -> FloatArray:
         names = _names(graph, device)
         known = [self.operations.get(number) for number in graph.columns.correlation[device].tolist()]
         return self.scaling.ratios(names, seconds, today, other, known)
@@ -294,7 +292,7 @@ class _Changed:
 
         return joins
 
-    def half_width(self, service: Floats, after: Replay) -> float:
+    def half_width(self, service: FloatArray, after: Replay) -> float:
         """The factor of the 80 % band: one draw a class of kernels from its spread, and the scatter of the steps."""
         change, graph = self.change, self.with_loading
         steps = np.log(np.asarray(after.steps))
@@ -325,10 +323,10 @@ class _Changed:
         return float(np.exp(quantile(DEFAULT_LEVEL, None) * np.hypot.reduce(parts)))
 
 
-def _device(graph: TraceGraph) -> npt.NDArray[np.int64]:
+def _device(graph: TraceGraph) -> IntArray:
     return np.flatnonzero(graph.of_kind(*DEVICE_KINDS))
 
 
-def _names(graph: TraceGraph, nodes: npt.NDArray[np.int64]) -> list[str]:
+def _names(graph: TraceGraph, nodes: IntArray) -> list[str]:
     columns = graph.columns
     return [columns.names[code] for code in columns.name[nodes].tolist()]

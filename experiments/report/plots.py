@@ -10,10 +10,10 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import PREFIXED
 from slipstick.common.formatting import common_scale, number_shown, shown
 from slipstick.common.writer import save_picture
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 Scale = Literal["linear", "log"]
 Numbers = Sequence[float] | FloatArray

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, ratio_shown, shown
 from slipstick.estimators.base.conditions import NotUsed
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.job import Job, job_numbers
 from slipstick.estimators.simulation.job_calibration import load_job_calibration
 from slipstick.estimators.simulation.run_quantities import TIME, series
@@ -81,7 +81,7 @@ def _sized(job: Job, steps: int) -> Job:
     return replace(job, steps=steps)
 
 
-def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]) -> Chart:
+def _shares(name: str, values: FloatArray, before: list[FloatArray], after: list[FloatArray]) -> Chart:
     last = float(max(np.quantile(np.concatenate(after), 0.995), values.max()))
     ends = np.geomspace(max(float(np.min(values[values > 0])) / 1.5, last / 1e6), last, 200)
     shares = np.array([np.searchsorted(np.sort(one), ends, side="right") / len(one) for one in after])
@@ -102,7 +102,7 @@ def _shares(name: str, values: Floats, before: list[Floats], after: list[Floats]
     )
 
 
-def _progress(name: str, run: MeasuredRun, before: list[Floats], after: list[Floats], job: Job) -> Chart:
+def _progress(name: str, run: MeasuredRun, before: list[FloatArray], after: list[FloatArray], job: Job) -> Chart:
     values = run.series[name][0]
     number = np.arange(1, len(values) + 1, dtype=np.float64)
     low, middle, high = np.percentile(np.array([np.cumsum(one) for one in after]), [10, 50, 90], axis=0)
@@ -229,7 +229,7 @@ def stage_rows(simulated: Simulated) -> list[dict[str, Any]]:
     return rows
 
 
-def _cumulative(values: Floats, points: int = 400) -> tuple[Floats, Floats]:
+def _cumulative(values: FloatArray, points: int = 400) -> tuple[FloatArray, FloatArray]:
     levels = np.linspace(0, 1, min(points, max(len(values), 2)))
     return levels, np.quantile(values, levels)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.experiments.scoring.score import Board, Data, FloatArray, Scored
+from slipstick.experiments.scoring.score import Board, Data, Scored
 from slipstick.experiments.scoring.scoreboard_catalog import scoreboard
 from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 

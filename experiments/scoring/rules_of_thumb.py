@@ -13,12 +13,12 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-FloatArray = npt.NDArray[np.float64]
 RULE = "rule of thumb"
 """The baseline's name."""
 BANDWIDTH, PEAK, TRAINING = 0.70, 0.50, 0.45

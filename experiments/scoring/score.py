@@ -18,6 +18,7 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.prediction_bands import Fold, folds, knowing
@@ -29,7 +30,6 @@ from slipstick.experiments.scoring.scored_cases import Input
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = npt.NDArray[np.float64]
 Row = TypeVar("Row")
 GIVEN = "scored rows"
 """What is held out where rows are given to be scored: they alone."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
@@ -18,7 +19,6 @@ from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.prediction_bands import Fold
 from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.question.question import question

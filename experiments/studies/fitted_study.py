@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from slipstick.common.answer import Answer, AnswerTable, Provenance
 from slipstick.common.columns import Column
 from slipstick.common.errors import InputError
-from slipstick.estimators.base.estimate import quantile
+from slipstick.common.formatting import ratio_shown, shown
+from slipstick.estimators.base.estimate import REPEAT, quantile
 from slipstick.estimators.fitting.calibration import Calibration, fingerprint, from_objective
 from slipstick.estimators.fitting.calibration_file import to_dict
 from slipstick.estimators.fitting.identifiability import correlations
@@ -20,11 +21,14 @@ from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.leave_one_out import Holdout, leave_one_group_out
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
+from slipstick.estimators.fitting.user_rows import far_rows
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
 
 INTERVALS = ("covariance", "profile", "bootstrap")
+NAMED = 5
+"""Rows far off all others that are named."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +158,17 @@ def fit_study(path: str, intervals: str | None, level: float, allow_code: Sequen
     loss, starts = study.fit.loss, study.fit.starts
     fit = objective.fit(loss, starts)
     source = f"{study.fit.source or study.fit.measured} ({len(measured)} measurements)"
+    made = from_objective(inner, objective, fit, fingerprint(measured), source, loss)
+    slips = tuple(
+        f"{study.fit.measured}: row {place + 1}: time = {shown(measured[place].value, 's')} is "
+        f"x{ratio_shown(math.exp(-fit.residuals[place]))} of what is fitted, far off all other rows: a slip, another "
+        "unit? loss = 'cauchy' lets such rows weigh less"
+        for place in far_rows(np.asarray(fit.residuals), REPEAT)[:NAMED]
+    )
     return FittedStudy(
         study.estimator or estimator_to_fit(question.workload),
         f"{loss} loss, {starts} start{'s' if starts > 1 else ''}",
-        from_objective(inner, objective, fit, fingerprint(measured), source, loss),
+        replace(made, warnings=(*made.warnings, *slips)),
         objective,
         fit,
         _bands(objective, fit, intervals or study.fit.intervals, level),

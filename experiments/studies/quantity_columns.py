@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, quantile
 from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.base.ratio_band import Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.question import Question
 
 REFUSED = "refused"

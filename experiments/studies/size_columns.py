@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.size_column import Sized, by_parts
 from slipstick.estimators.composition.workload_cache import as_compiled
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.defaults import spread_at
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT, MemoryNeed, memory_need
 from slipstick.experiments.question.objectives import FIT
@@ -103,7 +103,7 @@ class MemoryColumns:
         return None if bound.symbols else memory_need(bound, question.machine, question.workload.bind_known(values))
 
 
-def able(words: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def able(words: npt.NDArray[Any]) -> Mask:
     """The points among which one is recommended: those that fit; where none surely does, those that may; else none.
 
     Shape (points,), as `words` has it.

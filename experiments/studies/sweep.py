@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import NotUsed
@@ -25,7 +26,6 @@ from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consu
 from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, keep_function, slower_joules
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.power.power_cap import at_rated_cap, at_stated_clock
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.cautions import remarks
 from slipstick.experiments.question.objectives import consumptions
 from slipstick.experiments.question.question import Question

@@ -143,10 +143,14 @@ MIG_PAIRS = ((1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8))
 def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     """An instance of so many of seven slices of the cores, and the eighths of the memory that hold its bytes.
 
-    Idle power and price are shared out by slices: no meter tells them apart. The cap is the whole card's. Slices are
-    joined by no link of the card's (the guide: no peer-to-peer between instances, over NVLink or PCIe).
+    Power and price are shared out by slices, as where all of a card are at work alike: its cap holds for all of them,
+    and no meter tells them apart (Vamja et al., On the Partitioning of GPU Power among Multi-Instances, arXiv
+    2501.17752). Slices are joined by no link of the card's (the guide: no peer-to-peer between instances, over NVLink
+    or PCIe).
     Raises InputError where the GPU has no such slices, or less memory.
     """
+    from slipstick.hwmodels.machine import CARD
+
     main = whole.memory[whole.main_memory].capacity
     profile = f"{cores}g.{capacity / 1e9:g}gb"
     eighths = math.ceil(MIG_EIGHTHS * capacity / main - 0.2)
@@ -162,15 +166,13 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     share, counts = eighths / MIG_EIGHTHS, MIG_CORES.get(whole.cores, {})
     count = counts.get(cores) or 2 * cores * (whole.cores // (2 * MIG_SLICES))
     changed: dict[str, Any] = {"name": f"{whole.name}, slice {profile}", "cores": count}
-    parts = {"power.idle": whole.power.idle, "price": whole.price}
-    changed |= {name: value * cores / few for name, value in parts.items() if value}
     for level, memory in whole.memory.items():
         if memory.per == "machine":
             rates = {"capacity": memory.capacity, "bandwidth": memory.bandwidth}
             changed |= {f"memory.{level}.{field}": value * share for field, value in rates.items() if value}
-    made = whole.using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
+    made = whole.part(cores / few).using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
     kept = {path: text for path, text in made.sources.items() if path.partition(".")[0] != "links"}
-    shared = {name: f"{whole.source_of(name)} ({cores} of {few} slices)" for name in parts if name in changed}
+    shared = {name: f"{whole.source_of(name)} ({cores} of {few} slices)" for name in CARD if whole.get(name)}
     return made.unchecked(links=type(made.links)(), sources=type(made.sources)({**kept, **shared}))
 
 

@@ -231,16 +231,23 @@ def _table(text: str) -> Iterator[tuple[int, list[str]]]:
     if comment and _is_head(comment, line):
         yield skipped, split_cells(comment, mark)
     stream.seek(at if skipped else 0)
+    rows: Iterator[tuple[int, list[str]]]
     if mark in " |":
-        for number, line in enumerate(stream, skipped + 1):
-            if line.strip("|-: \n"):
-                yield number, split_cells(line, mark)
-        return
-    reader = csv.reader(stream, strict=True, delimiter=mark)
+        lines = enumerate(stream, skipped + 1)
+        rows = ((number, split_cells(line, mark)) for number, line in lines if line.strip("|-: \n"))
+    else:
+        reader = csv.reader(stream, strict=True, delimiter=mark)
+        rows = ((skipped + reader.line_num, row) for row in reader if row)
     try:
-        yield from ((skipped + reader.line_num, row) for row in reader if row)
+        yield from rows if mark == "," or "," not in text else _with_points(list(rows))
     except csv.Error as error:
         raise InputError(f"line {skipped + reader.line_num}: not CSV ({error})") from None
+
+
+def _with_points(rows: Sequence[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Rows that no comma parts, with the numbers of a locale as Python writes them (see `decimal_mark`)."""
+    mark = decimal_mark(((line, cell, False) for line, row in rows for cell in row), "numbers")
+    return ((line, [pointed(cell, mark) for cell in row]) for line, row in rows)
 
 
 def _is_head(comment: str, line: str) -> bool:

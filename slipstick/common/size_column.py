@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from slipstick.common.array_types import FloatArray
+
 Sized: TypeAlias = Any
 """A number, or a `SizeColumn`: arithmetic of their union is more than numpy's stubs know."""
 AtPoint: TypeAlias = Callable[[Mapping[str, float], Mapping[str, Any]], Any]

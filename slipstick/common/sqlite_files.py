@@ -18,8 +18,8 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE, opened, require_regular, too_long
 
@@ -71,7 +71,7 @@ class SqliteTables:
     def __contains__(self, table: str) -> bool:
         return table in self.columns
 
-    def integers(self, table: str, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    def integers(self, table: str, columns: Sequence[str]) -> IntArray:
         """Whole numbers of some columns in the order of the file, shape (rows, columns); -1 for NULL.
 
         Raises InputError where the table lacks a column, a value is no whole number, or there are too many rows.
@@ -83,7 +83,7 @@ class SqliteTables:
             f"CASE typeof({one}) WHEN 'integer' THEN {one} WHEN 'null' THEN -1 ELSE substr({one}, 1, 40) END"
             for one in map(_quoted, columns)
         ]
-        blocks: list[npt.NDArray[np.int64]] = []
+        blocks: list[IntArray] = []
         rows = 0
         for block in self._rows(listed, table):
             try:

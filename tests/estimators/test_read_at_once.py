@@ -11,6 +11,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.dotted_paths import truth_in
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, amounts_of, is_formula
@@ -20,7 +21,6 @@ from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload

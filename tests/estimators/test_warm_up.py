@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.sampling.seqpoint import METHODS, select
-from slipstick.estimators.sampling.warm_up import BoolArray, warm_up
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.estimators.sampling.warm_up import warm_up
+from slipstick.workloads.runs.iterations import Iterations
 
 EPOCHS = ("translation", "speech", "images", "text", "buckets")
 
 
-def planted(
-    seed: int, kind: str, noise: float, slow: float, least: float = 3.0
-) -> tuple[Iterations, FloatArray, BoolArray]:
+def planted(seed: int, kind: str, noise: float, slow: float, least: float = 3.0) -> tuple[Iterations, FloatArray, Mask]:
     """A log, its times without autotuning, and which of its iterations were slowed by `least` to 30 times.
 
     `slow` is the share of lengths whose first occurrence is slow; speech has nearly as many lengths as iterations.

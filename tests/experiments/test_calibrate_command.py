@@ -71,6 +71,17 @@ def test_the_table_names_errors_and_starts(study: Path, capsys: pytest.CaptureFi
     assert "each group, fitted to the others" in said
 
 
+def test_a_row_in_another_unit_is_named(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = study.with_name("measured.csv")
+    head, *rows = table.read_text().splitlines()
+    threads, seconds, group = rows[2].split(",")
+    rows[2] = f"{threads},{1000 * float(seconds)},{group}"
+    table.write_text("\n".join([head, *rows]) + "\n")
+    assert run(["calibrate", str(study)]) == 0
+    named = [line for line in capsys.readouterr().out.splitlines() if "far off all other rows" in line]
+    assert len(named) == 1 and "measured.csv: row 3: time" in named[0]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -45,6 +45,17 @@ def test_what_has_no_slices_says_so(name: str) -> None:
         machine(name)
 
 
+@pytest.mark.parametrize(("name", "watts"), [("a100-sxm-80gb 1g.10gb", 400 / 7), ("a30 2g.12gb", 165 / 2)])
+def test_slices_share_the_power_of_a_card(name: str, watts: float) -> None:
+    """Data sheets: 400 and 165 W a card, which hold for all of its slices together."""
+    part = machine(name)
+    assert (part.power.cap, part.stated.power.cap) == pytest.approx((watts, watts))
+    assert part.power.idle == pytest.approx(0.15 * watts)
+    answer = ss.estimate("gemm", part)
+    assert answer.energy is not None
+    assert answer.energy <= watts * answer.time * 1.001
+
+
 def test_a_die_of_an_mi300x_is_a_partition_of_it() -> None:
     """AMD's CPX mode: eight partitions of 38 compute units and 24 GB."""
     part = machine("mi300x").using({"dies.count": 1})

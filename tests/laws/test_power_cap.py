@@ -11,6 +11,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD
 from slipstick.estimators.power.power_cap import BusyPower, stretched
 from slipstick.estimators.power.voltage import clock_share, dynamic_share
+from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
@@ -76,6 +77,46 @@ def test_a_table_over_caps_is_that_of_each_estimate(estimator: str | None) -> No
         assert joules <= cap * seconds * (1 + 1e-9)
     if estimator != "roofline":  # whose time is that of the clock as it is
         assert np.all(np.diff(frame.time_s) <= 1e-12) and frame.time_s[0] > 1.3 * frame.time_s[3]
+
+
+def test_a_higher_clock_under_a_cap_that_was_set_is_no_slower() -> None:
+    """What the work draws at the stated clock says at which clock the cap holds it, whatever clock was allowed."""
+    clocks, sizes = [1.0e9, 1.41e9, 1.8e9, 2.8e9], {f"workload.{name}": 4096.0 for name in "mnk"}
+    cap = {"machine.power.cap": 150.0, **sizes}
+    frame = whatif("gemm", "a100-sxm-80gb", {"machine.clock": clocks}, settings=cap, dtype="bfloat16").frame
+    assert np.all(np.diff(frame.time_s) <= 1e-12)
+    alone = question("gemm", "a100-sxm-80gb", None, {**cap, "machine.clock": clocks[-1]}, dtype="bfloat16").answer()
+    assert alone.time == pytest.approx(frame.time_s.iloc[-1], rel=1e-9)
+
+
+def test_a_cap_beside_an_idle_power_is_another_boards_rating() -> None:
+    """An H100 PCIe with the clock, cores, bandwidth and power of an SXM5 (data sheets: 756, 989 TFLOP/s) is faster."""
+    sizes = {f"workload.{name}": 8192.0 for name in "mnk"}
+    board = {
+        "clock": 1.98e9,
+        "cores": 132.0,
+        "memory.HBM2e.bandwidth": 3.352e12,
+        "power.cap": 700.0,
+        "power.idle": 105.0,
+    }
+    there = {f"machine.{path}": value for path, value in board.items()}
+    ranges = {name: [value] for name, value in there.items()}
+    row = whatif("gemm", "h100-pcie", ranges, settings=sizes, dtype="bfloat16").frame.iloc[0]
+    alone = question("gemm", "h100-pcie", None, {**sizes, **there}, dtype="bfloat16").answer()
+    assert row.time_ratio == pytest.approx(756 / 989, rel=0.1)
+    assert (alone.time, alone.energy) == pytest.approx((row.time_s, row.energy_J), rel=1e-9)
+
+
+def test_a_measured_time_moves_by_the_ratio_of_the_answers_under_a_cap() -> None:
+    """As a table and as one answer, which says what the machine was when it was measured."""
+    cap = {"machine.power.cap": 150.0}
+    plain = [question("resnet18-inference", "a100-sxm-80gb", None, some).answer().time for some in ({}, cap)]
+    held = question("resnet18-inference", "a100-sxm-80gb", None, cap, calibration=MeasuredTime(0.03)).answer()
+    caps = {"machine.power.cap": [150.0]}
+    frame = whatif("resnet18-inference", "a100-sxm-80gb", caps, calibration=MeasuredTime(0.03)).frame
+    assert held.time == pytest.approx(0.03 * plain[1] / plain[0], rel=1e-9)
+    assert frame.time_s[0] == pytest.approx(held.time, rel=1e-9)
+    assert any("which had 400 W power.cap" in text for text in held.assumptions)
 
 
 @pytest.mark.parametrize("today", [350.0, 400.0])

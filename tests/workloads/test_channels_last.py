@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.channels_last import channels_last, relaid
@@ -34,3 +35,11 @@ def test_copies_stand_where_the_graph_begins_and_ends() -> None:
 
 def test_one_channel_needs_no_copy() -> None:
     assert len(channels_last(Workload("w", (convolution("a", 1),)))) == 1
+
+
+def test_an_open_batch_costs_the_copies_of_layout_that_a_known_one_does() -> None:
+    network = workload("resnet50")
+    unknown, known = channels_last(network).bind(batch=32), channels_last(network.bind(batch=32))
+    assert [op.name for op in unknown] == [op.name for op in known]
+    assert [op.cost.get("read") for op in unknown] == [op.cost.get("read") for op in known]
+    assert len(known) > len(network)

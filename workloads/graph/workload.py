@@ -14,8 +14,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.formatting import count_shown, share_shown, shown
@@ -218,7 +218,7 @@ class Workload:
         return tuple(each[0] if len(each) == 1 else _added(each) for each in times)
 
     @cached_property
-    def executions(self) -> npt.NDArray[np.float64]:
+    def executions(self) -> FloatArray:
         """How often each operation is done, all sizes bound, shape (operations,); not to be changed."""
         if self._given and self.counted:
             return self._given.workload.executions

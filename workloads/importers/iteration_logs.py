@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of, table_rows, unknown_name
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import SECONDS, is_rate, named_unit, refuse_rate, time_columns
 from slipstick.workloads.runs.event_steps import profile_steps
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.iterations import Iterations
 from slipstick.workloads.runs.lengths import read_lengths
 from slipstick.workloads.runs.step_profiles import StepProfile, load_steps
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.workloads.kernels.sparse import SparseMatrix
 
 IntArray = npt.NDArray[np.int32]
-FloatArray = npt.NDArray[np.float64]
 
 STEPS_PER_OCTAVE = 4
 """Reuse times are kept on a grid of this many steps a factor of two: 19 % apart."""

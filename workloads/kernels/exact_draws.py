@@ -14,10 +14,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 
 Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
 GOLDEN = 0x9E3779B97F4A7C15
 ONE = 1 << 32
 """One, in the fixed point of the thresholds."""
@@ -39,7 +39,7 @@ class Draws:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
-    def below(self, bound: int, count: int) -> Integers:
+    def below(self, bound: int, count: int) -> IntArray:
         """Integers from 0 to bound - 1; none is likelier than another by more than bound / 2**32.
 
         Raises InputError where the bound is not from 1 to 2**32.
@@ -48,7 +48,7 @@ class Draws:
             raise InputError(f"draws below {bound}: want a bound from 1 to 2**32")
         return (((self.words(count) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
-    def classes(self, weights: Sequence[Decimal], count: int) -> Integers:
+    def classes(self, weights: Sequence[Decimal], count: int) -> IntArray:
         """Numbers of classes, each as likely as its weight says (to 2**-32)."""
         with localcontext() as context:
             context.prec = DIGITS
@@ -59,16 +59,16 @@ class Draws:
         edges[-1] = ONE
         return np.searchsorted(np.array(edges, dtype=np.uint64), self.words(count) >> np.uint64(32), "right")
 
-    def permutation(self, size: int) -> Integers:
+    def permutation(self, size: int) -> IntArray:
         """The numbers 0 to size - 1 in drawn order."""
         return np.asarray(np.argsort(self.words(size), kind="stable"))
 
-    def nearly_in_order(self, size: int, window: float) -> Integers:
+    def nearly_in_order(self, size: int, window: float) -> IntArray:
         """The numbers 0 to size - 1, each moved by at most about `window` places."""
         keys = (np.arange(size, dtype=np.int64) << 16) + self.below(max(1, round(window * 65536)), size)
         return np.asarray(np.argsort(keys, kind="stable"))
 
-    def poisson(self, mean: float, count: int) -> Integers:
+    def poisson(self, mean: float, count: int) -> IntArray:
         """Poisson's law with this mean."""
         with localcontext() as context:
             context.prec = DIGITS
@@ -78,7 +78,7 @@ class Draws:
                 weights.append(weights[-1] * centre / len(weights))
         return self.classes(weights, count)
 
-    def geometric(self, mean: float, count: int) -> Integers:
+    def geometric(self, mean: float, count: int) -> IntArray:
         """The geometric law from 1 on with this mean."""
         with localcontext() as context:
             context.prec = DIGITS
@@ -88,7 +88,7 @@ class Draws:
                 weights.append(weights[-1] * stay)
         return 1 + self.classes(weights, count)
 
-    def lognormal(self, mean: float, spread: float, count: int) -> Integers:
+    def lognormal(self, mean: float, spread: float, count: int) -> IntArray:
         """A law like the lognormal one with this mean, rounded down: the exponent is a count of 64 coin tosses."""
         with localcontext() as context:
             context.prec = DIGITS
@@ -100,7 +100,7 @@ class Draws:
         slope = np.where(part >= 0, table[tosses + 1] - table[tosses], table[tosses] - table[np.maximum(tosses - 1, 0)])
         return np.asarray((table[tosses] + ((slope >> 16) * part)) >> 16)
 
-    def ranks(self, width: int, exponent: float, count: int) -> Integers:
+    def ranks(self, width: int, exponent: float, count: int) -> IntArray:
         """Ranks from 0 to width - 1, rank r as likely as (r + 1) ** -exponent, alike within an eighth of an octave."""
         with localcontext() as context:
             context.prec = DIGITS

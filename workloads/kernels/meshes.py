@@ -6,12 +6,10 @@ import itertools
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.workloads.kernels.exact_draws import Draws
 from slipstick.workloads.kernels.sparse import SparseMatrix
-
-Integers = npt.NDArray[np.int64]
 
 
 def finite_elements(
@@ -46,7 +44,7 @@ def finite_elements(
     return SparseMatrix.from_triplets("finite_elements", rows, columns, (size, size))
 
 
-def _edges(side: int, dimensions: int, draws: Draws) -> tuple[Integers, Integers]:
+def _edges(side: int, dimensions: int, draws: Draws) -> tuple[IntArray, IntArray]:
     grid = np.arange(side**dimensions, dtype=np.int64).reshape((side,) * dimensions)
     ones, others = [], []
     for step in itertools.product((0, 1), repeat=dimensions):
@@ -62,7 +60,7 @@ def _edges(side: int, dimensions: int, draws: Draws) -> tuple[Integers, Integers
     return np.concatenate(ones), np.concatenate(others)
 
 
-def _sequence(mesh: SparseMatrix, order: str, draws: Draws) -> Integers:
+def _sequence(mesh: SparseMatrix, order: str, draws: Draws) -> IntArray:
     nodes = mesh.shape[0]
     if order == "sorted":
         return np.arange(nodes)
@@ -71,7 +69,7 @@ def _sequence(mesh: SparseMatrix, order: str, draws: Draws) -> Integers:
     return reverse_cuthill_mckee(mesh)
 
 
-def reverse_cuthill_mckee(mesh: SparseMatrix) -> Integers:
+def reverse_cuthill_mckee(mesh: SparseMatrix) -> IntArray:
     """Nodes of a symmetric pattern by breadth from one of least degree, level after level, the last first.
 
     Within a level: by the place of the first neighbour in the level before, then by degree, then by number (Cuthill,
@@ -79,7 +77,7 @@ def reverse_cuthill_mckee(mesh: SparseMatrix) -> Integers:
     """
     nodes, degree = mesh.shape[0], mesh.row_lengths
     done = np.zeros(nodes, dtype=bool)
-    result: list[Integers] = []
+    result: list[IntArray] = []
     starts, next_start = np.argsort(degree, kind="stable"), 0
     total = 0
     while total < nodes:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import Cost
@@ -41,7 +41,7 @@ class PageRankProblem:
 
     name: str
     matrix: SparseMatrix
-    dangling: npt.NDArray[np.int64]
+    dangling: IntArray
 
     @property
     def pages(self) -> int:
@@ -131,7 +131,7 @@ def _loop(
 
 def run_pagerank(
     problem: PageRankProblem, threshold: float = THRESHOLD, damping: float = DAMPING, limit: int = 1000
-) -> tuple[npt.NDArray[np.float64], int]:
+) -> tuple[FloatArray, int]:
     """Ranks that sum to 1, shape (pages,), and the number of iterations needed; numpy and scipy only.
 
     `threshold`: of the sum of absolute changes between two iterations.

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.arrays import read_arrays
 from slipstick.common.errors import InputError
 from slipstick.common.opener import read_bytes
@@ -123,7 +123,7 @@ def _matrix_market(name: str, path: Path, symmetry: Symmetry) -> SparseMatrix:
     return _checked(path, name, i, j, (rows, columns), None if field_type == "pattern" else values)
 
 
-def _entries(path: Path, body: bytes, count: int, columns: int) -> npt.NDArray[np.float64]:
+def _entries(path: Path, body: bytes, count: int, columns: int) -> FloatArray:
     """The lines below the size line; scipy's own reader ends the process at a number that the end of the file cuts."""
     import pandas as pd
 
@@ -148,17 +148,17 @@ def _entries(path: Path, body: bytes, count: int, columns: int) -> npt.NDArray[n
     return entries[:, :columns]
 
 
-def _first_wrong(entries: npt.NDArray[np.float64]) -> str:
+def _first_wrong(entries: FloatArray) -> str:
     """Names the first entry that has too few, too many or not finite numbers; empty where all are right."""
     wrong = ~np.isfinite(entries[:, :-1]).all(axis=1) | ~np.isnan(entries[:, -1])
     return f"; the {int(wrong.argmax()) + 1:,}. has other numbers" if wrong.any() else ""
 
 
-def _places(path: Path, column: npt.NDArray[np.float64], size: int) -> npt.NDArray[np.int64]:
+def _places(path: Path, column: FloatArray, size: int) -> IntArray:
     """Numbers of rows or columns from 0."""
     if not ((column >= 1) & (column <= size) & (column == np.floor(column))).all():
         raise InputError(f"{path}: malformed Matrix Market: rows and columns must be whole numbers in 1..{size}")
-    places: npt.NDArray[np.int64] = column.astype(np.int64) - 1
+    places: IntArray = column.astype(np.int64) - 1
     return places
 
 
@@ -181,7 +181,7 @@ def _triplets(name: str, path: Path) -> SparseMatrix:
     return _checked(path, name, i.astype(np.int64), j.astype(np.int64), None, table[:, 2])
 
 
-def _table(path: Path, at_least: int) -> npt.NDArray[np.float64]:
+def _table(path: Path, at_least: int) -> FloatArray:
     data = read_bytes(path, FILE_BYTES, UNPACKED_RATIO)
     try:
         with warnings.catch_warnings():
@@ -226,10 +226,10 @@ def _npz(name: str, path: Path) -> SparseMatrix:
 def _checked(
     path: Path,
     name: str,
-    i: npt.NDArray[np.int64],
-    j: npt.NDArray[np.int64],
+    i: IntArray,
+    j: IntArray,
     shape: tuple[int, int] | None,
-    values: npt.NDArray[np.float64] | None,
+    values: FloatArray | None,
 ) -> SparseMatrix:
     try:
         return SparseMatrix.from_triplets(name, i, j, shape, values)

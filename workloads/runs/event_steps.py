@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.workloads.runs.event_table import EventTable
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
@@ -111,7 +111,7 @@ def divided_events(events: EventTable, marker: str = MARKER) -> DividedEvents:
     return DividedEvents(profiles, left_out)
 
 
-def _marked(events: EventTable, marker: str) -> tuple[list[int], npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None:
+def _marked(events: EventTable, marker: str) -> tuple[list[int], IntArray, Mask] | None:
     """Numbers and rows of the markers by time, and which events are markers; None where no name fits."""
     pattern = step_marker(marker)
     matches = ((code, pattern.fullmatch(name)) for code, name in enumerate(events.names))
@@ -128,9 +128,7 @@ def _marked(events: EventTable, marker: str) -> tuple[list[int], npt.NDArray[np.
     return [numbers[int(events.name[row])] for row in rows], rows, is_step
 
 
-def _numbered(
-    events: EventTable, skipped: npt.NDArray[np.bool_], marker: str
-) -> tuple[list[int], npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def _numbered(events: EventTable, skipped: Mask, marker: str) -> tuple[list[int], FloatArray, FloatArray, IntArray]:
     """Steps by an argument of their events: numbers, begins and ends, and each event's step (-1: none)."""
     for name in STEP_ARGUMENTS:
         stated = events.arguments.get(name)
@@ -165,9 +163,9 @@ def _numbered(
 
 def _operations(
     events: EventTable,
-    step: npt.NDArray[np.int64],
-    inside: npt.NDArray[np.bool_],
-    on_device: npt.NDArray[np.bool_],
+    step: IntArray,
+    inside: Mask,
+    on_device: Mask,
     steps: int,
 ) -> list[dict[str, Operation]]:
     """How often and how long each operation ran in each step."""
@@ -194,7 +192,7 @@ def _step_number(match: re.Match[str]) -> int:
     return int(text)
 
 
-def _launch_times(events: EventTable, device: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _launch_times(events: EventTable, device: Mask) -> FloatArray:
     """When each event was caused [s]: its start; for device work the start of the host call that launched it, where
     that is known.
     """

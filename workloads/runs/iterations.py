@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import content_digest
-from slipstick.workloads.runs.lengths import IntArray, Lengths
+from slipstick.workloads.runs.lengths import Lengths
 
-FloatArray = npt.NDArray[np.float64]
 Order: TypeAlias = Literal["sorted", "shuffled", "bucketed"]
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, whole_of
 from slipstick.common.records import content_digest
 
-IntArray = npt.NDArray[np.int64]
 MAX_LENGTH = 10_000_000
 
 

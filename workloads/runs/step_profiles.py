@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.opener import opened
 from slipstick.common.readers import number_of, whole_of
@@ -120,7 +120,7 @@ class StepTable:
         return cls(profiles, tuple(columns), tuple(places), counts, times)
 
     @property
-    def durations(self) -> npt.NDArray[np.float64]:
+    def durations(self) -> FloatArray:
         """Duration of each step [s]."""
         return np.array([step.duration for step in self.steps])
 

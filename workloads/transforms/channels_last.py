@@ -27,9 +27,10 @@ INSERTED = "inserted"
 def channels_last(workload: Workload) -> Workload:
     """The workload with a copy before convolutions that read an input of the graph and after those that end it.
 
-    Sizes must be bound; a workload whose convolutions keep their layout is returned as it is.
+    A workload whose convolutions keep their layout is returned as it is, and one with sizes open besides its batch, to
+    which all flop are in proportion.
     """
-    if not relaid(workload):
+    if workload.symbols - {"batch"} or not relaid(workload.bind_known({"batch": 1.0})):
         return workload
     graph = workload.structure
     operations: list[Op] = []
@@ -70,9 +71,9 @@ def _expected(op: Op) -> float:
 
 
 def _copy(op: Op, side: str) -> Op:
-    size = float(op.dims["batch"]) * float(op.dims[f"channels_{side}"])
+    size = op.dims["batch"] * float(op.dims[f"channels_{side}"])
     for axis in AXES:
-        size *= float(op.dims[f"{side}_{axis}"])
+        size = size * float(op.dims[f"{side}_{axis}"])
     dims = {"elements": size, "reads": size, "writes": size}
     return operation(
         f"{op.name}.layout_{side}", "elementwise", dims, op.dtype, {"function": "copy", INSERTED: True}, times=op.times

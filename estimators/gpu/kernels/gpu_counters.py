@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp
 from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs, parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 

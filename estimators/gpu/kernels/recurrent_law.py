@@ -12,10 +12,11 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, standard_step
@@ -110,13 +111,10 @@ def groups_of(machine: Machine, stack: str) -> dict[str, str]:
 
 def _rates(machine: Machine) -> dict[str, float]:
     """The machine's rates at the data sheet's efficiency."""
-    has, rates = resources(machine, "parameter.", sp.Integer(0)), {}
+    has, rates = resources(machine, sp.Integer(0), 1.0, 1.0, 0.0), {}
     for name in RATES:
         expression = sp.sympify(getattr(has, name), strict=True)
-        values = {
-            one: 1.0 if one.startswith("parameter.") else float(machine.get(one.removeprefix("machine.")))
-            for one in names_of(expression)
-        }
+        values = {one: float(machine.get(one.removeprefix("machine."))) for one in names_of(expression)}
         rates[name] = min(LARGE, float(evaluate(expression, values)) if values else float(expression))
     return rates
 

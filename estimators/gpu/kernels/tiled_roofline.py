@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
@@ -14,12 +14,12 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, LATENT, Ker
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.power.energy import MATRIX_ENERGY
-from slipstick.estimators.power.voltage import knee, squared_voltage
+from slipstick.estimators.power.voltage import capped_seconds, knee
 from slipstick.estimators.roofline.roofline import on_vector_units, product_of_fields, serving_rate
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import STATED_CLOCK, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -31,8 +31,6 @@ INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
 PREPARED = ("quantizes", "packs_scales")
 """Attributes of a product that was timed with what makes its operands narrow: of activations, of weights' scales."""
-LEAST_POWER = 1e-3
-"""Share of the cap that is left for work where idle takes all of it: the time grows, and stays a number."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +84,11 @@ class TiledRoofline(FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return Formula(sp.Integer(0), "s", "free under this runtime")
         prefix = f"parameter.kernels.{entry(self.kernels, op)}."
-        flop_time, energy = _arithmetic(op, machine, prefix)
-        has = resources(machine, prefix, flop_time)
+        best = symbol(f"{prefix}compute_efficiency")
+        flop_time, energy = arithmetic(
+            rated_flop(op, machine), lambda engine, rated: _reached(machine, engine, rated, best)
+        )
+        has = _resources(machine, prefix, flop_time)
         formula = _kernel(op, machine, has, prefix, flop_time)
         if _joined(op):
             formula = kernel_classes.with_terms(formula, formula.expression + _beside(op) / has.memory_rate, {})
@@ -113,7 +114,7 @@ class TiledRoofline(FormulaModel):
         from main memory what no cache held. Other operations move their operands and results once through all levels.
         """
         free = op.kind in machine.runtime.free_kinds
-        has = resources(machine, f"parameter.kernels.{entry(self.kernels, op)}.", sp.Integer(0))
+        has = _resources(machine, f"parameter.kernels.{entry(self.kernels, op)}.", sp.Integer(0))
         near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
         levels, result = list(machine.memory), {}
         for level in levels:
@@ -134,10 +135,30 @@ def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     return near + beside, cache + beside, panels_read(dims, size, has) + beside
 
 
-def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
-    """The machine's rates as expressions; caches that it lacks neither bound nor spare anything."""
+def _resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
+    memory, rotation, overlap = (symbol(f"{prefix}{name}") for name in ("memory_efficiency", "rotation", "overlap"))
+    return resources(machine, flop_time, memory, rotation, overlap)
+
+
+def resources(
+    machine: Machine,
+    flop_time: sp.Expr,
+    efficiency: sp.Expr | float,
+    rotation: sp.Expr | float,
+    overlap: sp.Expr | float,
+) -> Resources:
+    """The machine's rates as expressions; caches that it lacks neither bound nor spare anything.
+
+    Bytes of main memory pass the last cache's path, which follows the clock of the cores: at a clock below the file's,
+    where their share of the bandwidth was seen, what is not hidden of that path makes them slower (Wang and Chu, "GPGPU
+    Performance Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308, section 4).
+
+    `efficiency`: share of main memory's bandwidth at best.
+    `rotation`: footprints touched between two uses of the same data, where the runtime does not say what caches hold.
+    `overlap`: share of the last cache's path that is not hidden behind main memory.
+    """
     levels = list(machine.memory)
-    main = product_of_fields(machine.bandwidth_factors(levels[-1])) * symbol(f"{prefix}memory_efficiency")
+    main = product_of_fields(machine.bandwidth_factors(levels[-1])) * efficiency
     near_capacity, near_rate = sp.oo, sp.oo
     if len(levels) > 2 or (len(levels) > 1 and machine.memory[levels[0]].per == "core"):
         near_capacity = symbol(f"machine.memory.{levels[0]}.capacity")
@@ -146,12 +167,18 @@ def resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
     last = levels[-2] if len(levels) > 1 else ""
     if last in rated_caches(machine):
         cache_capacity = capacity_of_all(machine, last)
-        cache_rate = Largest(main, product_of_fields(machine.bandwidth_factors(last)))
+        path = product_of_fields(machine.bandwidth_factors(last))
+        cache_rate = Largest(main, path)
+        if path.has(symbol("machine.clock")):
+            beside = overlap * main / path
+            main *= (1 + beside * Smallest(1, symbol("machine.clock") / symbol(f"machine.{STATED_CLOCK}"))) / (
+                1 + beside
+            )
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
-    rotation = {None: symbol(f"{prefix}rotation"), "cold": None}.get(machine.runtime.cache, sp.Integer(1))
+    again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
     between = symbol("machine.runtime.weights_between")
-    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, rotation, between)
+    return Resources(rate, cores, clock, near_capacity, near_rate, cache_capacity, cache_rate, main, again, between)
 
 
 def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
@@ -261,19 +288,31 @@ def _variant(op: Op) -> tuple[object, ...]:
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 
-def _arithmetic(op: Op, machine: Machine, prefix: str) -> tuple[sp.Expr, sp.Expr]:
-    """Seconds of the operation's flop at the reachable rate of each engine, and their energy over a float32 flop's."""
-    time, energy = sp.Integer(0), sp.Integer(0)
+def rated_flop(op: Op, machine: Machine, product_type: Callable[[str], str] = str) -> tuple[tuple[str, str, str], ...]:
+    """Of an operation's flop: their name in the cost, and the engine and data type at whose rate they run.
+
+    `product_type`: in which a library multiplies numbers of a type.
+    Raises InputError where the machine states no rate for them.
+    """
+    rated = []
     for name in op.cost:
         if name.startswith("flop."):
             _, unit, dtype = name.split(".")
-            if op.cost["flop.matrix." + dtype] != 0 and unit != "matrix":
-                continue  # the epilogue of a product runs while its next tile loads
-            engine, rated = serving_rate(machine, unit, dtype)
-            rate = _reached(machine, engine, rated, symbol(f"{prefix}compute_efficiency"))
-            time += symbol(f"operation.{name}") / rate
-            share = MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0
-            energy += symbol(f"operation.{name}") * share
+            rated.append((name, *serving_rate(machine, unit, product_type(dtype) if unit == "matrix" else dtype)))
+    return tuple(rated)
+
+
+def arithmetic(flop: Collection[tuple[str, str, str]], rate: Callable[[str, str], sp.Expr]) -> tuple[sp.Expr, sp.Expr]:
+    """Seconds of an operation's flop (`rated_flop`), each at the rate of its engine and data type [flop/s], and as how
+    many float32 flop of a vector engine they cost energy.
+
+    The epilogue of a product runs while its next tile loads.
+    """
+    time, energy = sp.Integer(0), sp.Integer(0)
+    products = [one for one in flop if one[0].startswith("flop.matrix.")]
+    for name, engine, rated in products or flop:
+        time += symbol(f"operation.{name}") / rate(engine, rated)
+        energy += symbol(f"operation.{name}") * (MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0)
     return time, energy
 
 
@@ -294,22 +333,9 @@ def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr) -> 
 
 
 def _under_cap(time: sp.Expr, flop_time: sp.Expr, flop: sp.Expr, machine: Machine, prefix: str) -> sp.Expr:
-    """The longer of the time and the time that the power cap allows, once it has taken hold.
-
-    Below the knee of the voltage, energy per flop is constant and time is energy over power; above it, energy grows
-    with the square of the clock and the clock falls with the cube root of the power that is missing.
-    """
-    power = machine.power
-    if power.cap is None or power.per_flop is None or flop == 0:
-        return time
-    cap = symbol("machine.power.cap")
-    allowed = Largest(cap - symbol("machine.power.idle"), LEAST_POWER * cap) if power.idle else cap
-    joules = flop * symbol("machine.power.per_flop") * symbol(f"{prefix}energy")
-    at_knee = joules / allowed
-    squeezed = flop_time ** sp.Rational(2, 3) * (at_knee * squared_voltage(knee(machine))) ** sp.Rational(1, 3)
-    # Squeezing matters only while the clock stays above the knee, that is while it is the longer of the two.
-    limit = Largest(at_knee, squeezed)
-    if power.time_constant is None:
+    """The longer of the time and of that which the power cap allows its arithmetic, once the cap has taken hold."""
+    limit = capped_seconds(flop_time, flop * symbol(f"{prefix}energy"), machine)
+    if machine.power.time_constant is None or limit == 0:
         return Largest(time, limit)
     settle = symbol("machine.power.time_constant") * symbol(f"{prefix}settle")
     return Largest(time, limit * limit / (limit + settle))

@@ -17,6 +17,7 @@ from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.fitting.fitted_model import UNGROUPED
+from slipstick.estimators.gpu.kernels.matrix_tiles import overlapped
 from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
@@ -34,8 +35,7 @@ from slipstick.estimators.gpu.programs.program_law import (
 from slipstick.estimators.gpu.programs.program_sides import (
     AMOUNTS,
     OVERLAP,
-    PASSES,
-    SymbolTerms,
+    form_of_sides,
     rates,
     sides,
 )
@@ -44,7 +44,7 @@ from slipstick.estimators.roofline.physical_bound import AMOUNTS as LEAST_AMOUNT
 from slipstick.estimators.roofline.physical_bound import UNBOUND, least_time
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
@@ -53,111 +53,37 @@ SOURCE = "docs/notes/programs.md"
 EAGER = "eager"
 COUNTED: Mapping[str, Callable[[Op], Amount]] = {**AMOUNTS, **LEAST_AMOUNTS}
 """Amounts of an operation beside its cost and the numbers of a fit."""
-FITTED = ("slow.compute", "slow.memory", "slow.cores", "gap", "step_cycles")
-"""Amounts of an operation that a fit says."""
+SLOW = {"slow.compute": "compute", "slow.memory": "memory", "slow.cores": "cycles"}
+FITTED = (*SLOW, "gap", "step_cycles")
+"""Amounts of an operation that a fit says; the slowness of its sides is one."""
 
 
 @dataclass(frozen=True)
-class ProgramKernels(FormulaModel):
-    """Times of the operations of programs on GPUs.
+class ProgramKernels:
+    """What a fit says of the kernels of programs on a chip, in a mode and a type.
 
-    `compute`, `memory`: by class: the inverse share of peak rate and of bandwidth that its kernels reach.
-    `cycles`: by class: how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    `convolution_compute`, `convolution_memory`: by feature: log slowness of a convolution for each of its octaves
-        (`FEATURES`).
+    `sides`: by side (`SIDES`) and class: the inverse share of peak rate and of bandwidth that its kernels reach, and
+        how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
+    `shapes`: by side (`SHAPED`) and feature (`FEATURES`): log slowness of a convolution for each of its octaves.
     `gap`: seconds between two kernels of a stream.
-    `step`: seconds of a step of a recurrent layer whose matrices stay in the caches, at `STEP_CLOCK`.
+    `step_cycles`: clock cycles of a step of a recurrent layer whose matrices stay in the caches.
     """
 
-    compute: FrozenDict[float]
-    memory: FrozenDict[float]
-    cycles: FrozenDict[float]
-    convolution_compute: FrozenDict[float]
-    convolution_memory: FrozenDict[float]
+    sides: FrozenDict[FrozenDict[float]]
+    shapes: FrozenDict[FrozenDict[float]]
     gap: float
-    step: float
+    step_cycles: float
 
-    def key(self, op: Op, machine: Machine) -> Hashable:
-        """Operations of one form: by what their flop run on, and whether rows are one block's.
-
-        Raises InputError where a size is open: the class of a kernel depends on it.
-        """
-        if op.kind in machine.runtime.free_kinds:
-            return "free"
-        require_bound(op)
-        return op.kind == "recurrent", op.kind if op.kind in PASSES else "", op.kind in UNBOUND, rates(op, machine)
-
-    def holds_open(self, op: Op, machine: Machine) -> bool:
-        """Of operations that take no time alone: the class of a kernel depends on its sizes."""
-        return op.kind in machine.runtime.free_kinds
-
-    def form(self, machine: Machine) -> Hashable:
-        """That of the machine and its knee: other numbers are symbols, those of the fit amounts of the operation."""
-        return machine.form, knee(machine)
-
-    def formula(self, op: Op, machine: Machine) -> Formula:
-        """SymbolTerms: operation.* (`amount`), machine.*.
-
-        Raises InputError where the machine cannot compute in the operation's data type.
-        """
-        if op.kind in machine.runtime.free_kinds:
-            return Formula(sp.Integer(0), "s", "free under this runtime")
-        need = sides(op, machine, SymbolTerms(machine))
-        if op.kind == "recurrent":
-            steps = symbol("operation.step_cycles") / symbol("machine.clock")
-            terms = {"compute": need.arithmetic, "latency": steps}
-            return Formula(Largest(steps, need.arithmetic), "s", SOURCE, FrozenDict(terms))
-        arithmetic, traffic, cores = (
-            side * symbol(f"operation.slow.{name}")
-            for name, side in (("compute", need.arithmetic), ("memory", need.traffic), ("cores", need.cores))
-        )
-        gap = symbol("operation.gap")
-        longer = Largest(arithmetic, traffic) + OVERLAP * Smallest(arithmetic, traffic)
-        whole = (longer**4 + cores**4) ** sp.Rational(1, 4) + gap
-        # shares above 1 were fitted where a mask or a cache saves what is counted
-        least = Largest(whole, least_time(machine, rates(op, machine)))
-        terms = {"latency": gap, "memory": traffic, "compute": arithmetic, "cores": cores}
-        return Formula(least, "s", SOURCE, FrozenDict(terms))
-
-    def amount(self, op: Op, name: str) -> Amount:
-        """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
-        part = name.removeprefix("operation.")
-        if part == "gap":
-            return self.gap
-        if part == "step_cycles":
-            return self.step * STEP_CLOCK
-        if part.startswith("slow."):
-            return self._slowness(op, part.removeprefix("slow."))
-        counted = COUNTED.get(part)
-        return counted(op) if counted else amount_of(op, name)
-
-    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
-        """See `amount`."""
-        part = name.removeprefix("operation.")
-        if part.startswith("slow."):
-            side = part.removeprefix("slow.")
-            return [self._slowness(op, side) for op in operations]
-        if part in FITTED:
-            return [self.amount(operations[0], name)] * len(operations)
-        counted = COUNTED.get(part)
-        return [counted(op) for op in operations] if counted else amounts_of(operations, name)
-
-    def runs_at(self) -> Clock:
-        """Fitted to whole programs under the devices' caps."""
-        return "held"
-
-    def _slowness(self, op: Op, side: str) -> float:
-        """Of an operation's class, times that of a convolution's shape."""
-        name = relative(kernel_class(op), self.compute)
-        if side == "cores":
-            return self.cycles[name]
-        table, octaves = (
-            (self.compute, self.convolution_compute) if side == "compute" else (self.memory, self.convolution_memory)
-        )
-        slowness = table[name]
-        if op.kind == "convolution":
+    def amount(self, op: Op, name: str) -> float:
+        """One of `FITTED`: a slowness is that of the operation's class, times that of a convolution's shape."""
+        side = SLOW.get(name)
+        if side is None:
+            return self.gap if name == "gap" else self.step_cycles
+        table = self.sides[side]
+        slowness = table[relative(kernel_class(op), table)]
+        if op.kind == "convolution" and side in SHAPED:
             each = zip(FEATURES, features(op), strict=True)
-            slowness *= math.exp(sum(octaves[feature] * value for feature, value in each))
+            slowness *= math.exp(sum(self.shapes[side][feature] * value for feature, value in each))
         return max(1.0, slowness) if side == "compute" else slowness  # as the law: no rate above the peak
 
 
@@ -175,48 +101,70 @@ class ProgramRuntimes(FormulaModel):
     fitted: Same[FittedFile] | None = None
 
     def key(self, op: Op, machine: Machine) -> Hashable:
-        """The runtime, and see `ProgramKernels.key`."""
-        return _mode(machine), self._on(machine).key(op, machine)
+        """Operations of one form: by the runtime, by what their flop run on, and by kind where that decides it.
+
+        Raises InputError where a size is open: the class of a kernel depends on it.
+        """
+        if op.kind in machine.runtime.free_kinds:
+            return "free"
+        require_bound(op)
+        return _mode(machine), op.kind in UNBOUND, op.kind == "recurrent", *form_of_sides(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
-        """See `ProgramKernels.holds_open`."""
-        return self._on(machine).holds_open(op, machine)
+        """Of operations that take no time alone: the class of a kernel depends on its sizes."""
+        return op.kind in machine.runtime.free_kinds
 
     def form(self, machine: Machine) -> Hashable:
-        """See `ProgramKernels.form`; what is fitted differs by family."""
-        return self._on(machine).form(machine), machine.family
+        """That of the machine, its knee and its family: other numbers are symbols, those of the fit amounts."""
+        return machine.form, knee(machine), machine.family
 
     def formula(self, op: Op, machine: Machine) -> Formula:
-        """See `ProgramKernels.formula`."""
-        plain, of = self._on(machine).formula(op, machine), f"{_mode(machine)}.{machine.family}"
-        return plain.substitute({f"operation.{name}": symbol(f"operation.{of}.{name}") for name in FITTED})
+        """Symbols: operation.* (`program_sides.amount`, `FITTED`), machine.*.
+
+        Raises InputError where the machine cannot compute in the operation's data type.
+        """
+        if op.kind in machine.runtime.free_kinds:
+            return Formula(sp.Integer(0), "s", "free under this runtime")
+        need = sides(op, machine)
+        of = {name: symbol(f"operation.{_mode(machine)}.{machine.family}.{name}") for name in FITTED}
+        if op.kind == "recurrent":
+            steps = of["step_cycles"] / symbol("machine.clock")
+            terms = {"compute": need.arithmetic, "latency": steps}
+            return Formula(Largest(steps, need.arithmetic), "s", SOURCE, FrozenDict(terms))
+        arithmetic, traffic = need.arithmetic * of["slow.compute"], need.traffic * of["slow.memory"]
+        cores, gap = need.cores * of["slow.cores"], of["gap"]
+        whole = (overlapped(arithmetic, traffic, OVERLAP) ** 4 + cores**4) ** sp.Rational(1, 4) + gap
+        # shares above 1 were fitted where a mask or a cache saves what is counted
+        least = Largest(whole, least_time(machine, rates(op, machine)))
+        terms = {"latency": gap, "memory": traffic, "compute": arithmetic, "cores": cores}
+        return Formula(least, "s", SOURCE, FrozenDict(terms))
 
     def amount(self, op: Op, name: str) -> Amount:
-        """See `ProgramKernels.amount`."""
+        """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
         fit = _fitted(name)
         if fit is None:
-            return program_kernels("", fitted=self.fitted).amount(op, name)
+            return _counted(op, name)
         family, mode, fitted = fit
         return program_kernels(family, mode, half=op.dtype in HALF, fitted=self.fitted).amount(op, fitted)
 
     def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
         """See `amount`."""
         fit = _fitted(name)
-        if fit:
-            family, mode, fitted = fit
-            halves = [op.dtype in HALF for op in operations]
-            models = {half: program_kernels(family, mode, half=half, fitted=self.fitted) for half in set(halves)}
-            if len(models) == 1:
-                return models[halves[0]].amounts(operations, f"operation.{fitted}")
-            return [models[half].amount(op, fitted) for half, op in zip(halves, operations, strict=True)]
-        return program_kernels("", fitted=self.fitted).amounts(operations, name)
+        if fit is None:
+            counted = COUNTED.get(name.removeprefix("operation."))
+            return [counted(op) for op in operations] if counted else amounts_of(operations, name)
+        family, mode, fitted = fit
+        by_type = [program_kernels(family, mode, half=half, fitted=self.fitted) for half in (False, True)]
+        return [by_type[op.dtype in HALF].amount(op, fitted) for op in operations]
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
         return "held"
 
-    def _on(self, machine: Machine) -> ProgramKernels:
-        return program_kernels(machine.family, fitted=self.fitted)
+
+def _counted(op: Op, name: str) -> Amount:
+    counted = COUNTED.get(name.removeprefix("operation."))
+    return counted(op) if counted else amount_of(op, name)
 
 
 def _mode(machine: Machine) -> str:
@@ -252,9 +200,8 @@ def program_kernels(
     def shapes(side: str) -> FrozenDict[float]:
         return FrozenDict({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
 
-    compute, memory, cycles = (table(side) for side in SIDES)
-    slow, late = (shapes(side) for side in SHAPED)
-    return ProgramKernels(compute, memory, cycles, slow, late, values["gap"], values["step"])
+    tables, octaves = ({side: made(side) for side in names} for names, made in ((SIDES, table), (SHAPED, shapes)))
+    return ProgramKernels(FrozenDict(tables), FrozenDict(octaves), values["gap"], values["step"] * STEP_CLOCK)
 
 
 def programs_scatter(fitted: Same[FittedFile] | None = None, fact: str = SPREAD) -> float:

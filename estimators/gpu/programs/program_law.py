@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, ParameterPrior
+from slipstick.common.array_types import FloatArray, Mask
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, ParameterPrior
 from slipstick.estimators.gpu.programs.program_classes import (
     FEATURES,
     features,
@@ -112,7 +113,7 @@ class TimedOperations:
             np.array([run.op.dtype in HALF for run in runs], dtype=float),
             np.array([run.times for run in runs], dtype=float),
             np.array([run.issued for run in runs], dtype=float),
-            np.array([bounds(run.op, machine) for run in runs], dtype=float).reshape(-1, 4),
+            np.stack(bounds([run.op for run in runs], machine), axis=1),
             np.where(steps, STEP_CLOCK / machine.clock, 1.0),
             len(programs),
         )
@@ -263,7 +264,7 @@ class _Point:
         return np.asarray(np.bincount(self.ops.program, values, self.ops.programs), dtype=float)
 
     @cached_property
-    def stepping(self) -> npt.NDArray[np.bool_]:
+    def stepping(self) -> Mask:
         """Which operations are steps of recurrent layers."""
         return np.asarray(self.ops.kinds < 0)
 

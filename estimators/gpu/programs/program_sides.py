@@ -1,32 +1,31 @@
 """What the operations of PyTorch programs need of a GPU before their kernels' shares of it.
 
-Arithmetic runs no faster than the power cap allows: below the knee of the voltage a flop costs a fixed energy, above it
-the clock falls with the cube root of the power that is missing (as in `tiled`). What fits in the last cache is found
-there, and check bits that stand among the data cost bandwidth. `sides` is written once, for today's numbers (fits) and
-for symbols (answers).
+Arithmetic runs no faster than the power cap allows. What fits in the last cache is found there, and check bits that
+stand among the data cost bandwidth. The laws of cap, caches and engines are those of kernels that are timed alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.expressions import sp, symbol
+from slipstick.common.array_types import FloatArray
+from slipstick.common.expressions import symbol
 from slipstick.common.size_column import Sized, largest, number, smallest
-from slipstick.estimators.base.operation_model import amount_of
+from slipstick.estimators.base.operation_model import FormulaModel, amount_of
+from slipstick.estimators.gpu.kernels.matrix_tiles import traffic_time
+from slipstick.estimators.gpu.kernels.tiled_roofline import arithmetic, rated_flop, resources
 from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
-from slipstick.estimators.power.energy import MATRIX_ENERGY
-from slipstick.estimators.power.voltage import knee
+from slipstick.estimators.power.voltage import capped_seconds, knee
 from slipstick.estimators.roofline.physical_bound import weight_bytes
-from slipstick.estimators.roofline.roofline import serving_rate
-from slipstick.estimators.symbolic.cache_residency import BLOCKS, RESIDENT, capacity_of_all, missed, rated_caches
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.estimators.roofline.roofline import product_of_fields
+from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount, Cost
@@ -50,7 +49,7 @@ WEIGHED = ("gemm", "convolution")
 
 
 class Sides(NamedTuple):
-    """Seconds of one execution of an operation before its class's shares: numbers, or expressions of them.
+    """Seconds of one execution of an operation before its class's shares: expressions, or arrays of many operations.
 
     `arithmetic`: at the rate that peak and power cap allow.
     `traffic`: main memory's and the last cache's.
@@ -73,150 +72,65 @@ def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLi
     return np.asarray(np.sqrt(np.sqrt(np.square(np.square(longer)) + np.square(np.square(cores)))))
 
 
-class SideTerms(Protocol):
-    """Where `sides` has what it computes with: today's numbers, or symbols."""
-
-    def value(self, name: str) -> Any:
-        """Of ``operation.NAME`` or ``machine.PATH``."""
-        ...
-
-    def held(self, level: str) -> Any:
-        """Bytes that all instances of a level hold together."""
-        ...
-
-    def most(self, one: Any, other: Any) -> Any:
-        """The larger of two."""
-        ...
-
-    def least(self, one: Any, other: Any) -> Any:
-        """The smaller of two."""
-        ...
-
-
 @dataclass(frozen=True)
-class NumberTerms:
-    """Today's numbers of a bound operation and a machine."""
+class SideModel(FormulaModel):
+    """Seconds of one of the `Sides`, as the only part of an operation's time."""
 
-    op: Op
-    machine: Machine
+    side: str
 
-    def value(self, name: str) -> float:
-        """See `SideTerms.value`."""
-        space, _, path = name.partition(".")
-        return float(self.machine.get(path)) if space == "machine" else float(amount(self.op, name))
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The side, and see `form_of_sides`."""
+        return self.side, *form_of_sides(op, machine)
 
-    def held(self, level: str) -> float:
-        """See `SideTerms.held`."""
-        return float(self.machine.memory[level].capacity * self.machine.instances(level))
+    def form(self, machine: Machine) -> Hashable:
+        """That of the machine and its knee."""
+        return machine.form, knee(machine)
 
-    def most(self, one: float, other: float) -> float:
-        """See `SideTerms.most`."""
-        return max(one, other)
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """See `sides`."""
+        return Formula(getattr(sides(op, machine), self.side), "s", "program_sides")
 
-    def least(self, one: float, other: float) -> float:
-        """See `SideTerms.least`."""
-        return min(one, other)
+    def amount(self, op: Op, name: str) -> Amount:
+        """See `amount`."""
+        return amount(op, name)
 
 
-@dataclass(frozen=True)
-class SymbolTerms:
-    """Symbols of a machine's numbers and of an operation's amounts (`amount`)."""
-
-    machine: Machine
-
-    def value(self, name: str) -> sp.Symbol:
-        """See `SideTerms.value`."""
-        return symbol(name)
-
-    def held(self, level: str) -> sp.Expr:
-        """See `SideTerms.held`."""
-        return capacity_of_all(self.machine, level)
-
-    def most(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
-        """See `SideTerms.most`."""
-        return Largest(one, other)
-
-    def least(self, one: sp.Expr, other: sp.Expr) -> sp.Expr:
-        """See `SideTerms.least`."""
-        return Smallest(one, other)
+def bounds(operations: Sequence[Op], machine: Machine) -> Sides:
+    """What the arithmetic, the traffic and the cores of operations need at least, each of shape (operations,)."""
+    return Sides(*(SideModel(side).times(tuple(operations), machine) for side in Sides._fields))
 
 
-def bounds(op: Op, machine: Machine) -> Sides:
-    """What the arithmetic, the traffic and the cores of an operation need at least."""
-    return sides(op, machine, NumberTerms(op, machine))
+def form_of_sides(op: Op, machine: Machine) -> tuple[Hashable, ...]:
+    """What of an operation decides its formulas: what its flop run on, and its kind where rows or weights count."""
+    return op.kind if op.kind in (*PASSES, *WEIGHED) else "", rates(op, machine)
 
 
 def rates(op: Op, machine: Machine) -> tuple[tuple[str, str, str], ...]:
     """Of an operation's flop: their name in the cost, and the engine and data type at whose rate they run."""
-    rated_flop = []
-    for name in op.cost:
-        if not name.startswith("flop."):
-            continue
-        _, unit, dtype = name.split(".")
-        rated_flop.append(
-            (name, *serving_rate(machine, unit, _rounded(op, machine, dtype) if unit == "matrix" else dtype))
-        )
-    return tuple(rated_flop)
+    return rated_flop(op, machine, lambda dtype: _rounded(op, machine, dtype))
 
 
-def sides(op: Op, machine: Machine, terms: SideTerms) -> Sides:
-    """`bounds`, computed with what `terms` stands for: today's numbers or symbols."""
-    arithmetic = 0
-    power = machine.power
-    product = any(name.startswith("flop.matrix.") for name in op.cost)
-    for name, engine, rated in rates(op, machine):
-        if product and not name.startswith("flop.matrix."):
-            continue  # the epilogue of a product
-        rate = _product(terms, machine.peak_factors(engine, rated))
-        if power.cap and power.per_flop:
-            each = terms.value("machine.power.per_flop") * (
-                MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0
-            )
-            idle = terms.value("machine.power.idle") if power.idle else 0
-            at_knee = (terms.value("machine.power.cap") - idle) / each
-            voltage = terms.most(1, terms.value("machine.clock") / knee(machine))
-            # above the knee power grows with the cube of the clock
-            squeezed = rate ** (2 / 3) * (at_knee / voltage**2) ** (1 / 3)
-            rate = terms.least(rate, terms.least(at_knee, squeezed))
-        arithmetic = arithmetic + terms.value(f"operation.{name}") / rate
-    moved, cores = terms.value("operation.bytes_moved"), terms.value("machine.cores")
-    cycles = terms.value("operation.matrix_bytes") / FLOP_A_CYCLE + terms.value("operation.near") / BYTES_A_CYCLE
-    busy = terms.least(cores, terms.value("operation.busy")) if op.kind in PASSES else cores
-    main = _product(terms, machine.bandwidth_factors(machine.main_memory))
-    reached = main * INLINE_ECC if machine.memory[machine.main_memory].ecc == "inline" else main
-    far = moved
+def sides(op: Op, machine: Machine) -> Sides:
+    """Expressions in the machine's numbers and an operation's amounts (`amount`)."""
+    rated = rates(op, machine)
+    free, flop = arithmetic(rated, lambda *at: product_of_fields(machine.peak_factors(*at)))
+    inline = machine.memory[machine.main_memory].ecc == "inline"
+    has = resources(machine, free, INLINE_ECC if inline else 1.0, 1 / KEPT_BYTES, OVERLAP)
+    moved, cores = symbol("operation.bytes_moved"), has.cores
+    cycles = symbol("operation.matrix_bytes") / FLOP_A_CYCLE + symbol("operation.near") / BYTES_A_CYCLE
+    busy, far = cores, moved
     if op.kind in PASSES:
-        far = moved + terms.value("operation.again") * _missed(machine, cores, terms)
-    weights = terms.value("operation.weight_bytes") if op.kind in WEIGHED else None
-    traffic = _traffic(far, reached, machine, terms, weights)
-    return Sides(arithmetic, traffic, cycles / (busy * terms.value("machine.clock")), moved / main)
-
-
-def _product(terms: SideTerms, paths: Sequence[str]) -> Any:
-    return math.prod(terms.value(f"machine.{path}") for path in paths)
-
-
-def _traffic(moved: Any, main: Any, machine: Machine, terms: SideTerms, weights: Any) -> Any:
-    """Seconds of so many bytes, those that the last cache still holds at its rate; weights after all the others."""
-    caches = rated_caches(machine)
-    if not caches or not machine.memory[caches[-1]].capacity:
-        return moved / main
-    held = terms.held(caches[-1])
-    resident = float(RESIDENT) * (1 - missed(moved, KEPT_BYTES * held, BLOCKS))
-    if weights is not None:
-        kept = terms.least(resident, 1 - missed(terms.value("machine.runtime.weights_between"), held))
-        resident = resident - (resident - kept) * weights / moved
-    fast = terms.most(main, _product(terms, machine.bandwidth_factors(caches[-1])))
-    return moved * ((1 - resident) / main + resident / fast)
-
-
-def _missed(machine: Machine, cores: Any, terms: SideTerms) -> Any:
-    """Share of a row that the last cache has lost when it is read again: many rows are under way at a time."""
-    caches = rated_caches(machine)
-    if not caches or not machine.memory[caches[-1]].capacity:
-        return 1
-    under_way = terms.least(1, cores / terms.value("operation.busy")) * terms.value("operation.read")
-    return missed(under_way, terms.held(caches[-1]), BLOCKS)
+        busy = Smallest(cores, symbol("operation.busy"))
+        # many rows are under way at a time before one is read again
+        under_way = Smallest(1, cores / symbol("operation.busy")) * symbol("operation.read")
+        far = moved + symbol("operation.again") * missed(under_way, has.cache_capacity, BLOCKS)
+    weights = symbol("operation.weight_bytes") if op.kind in WEIGHED else None
+    return Sides(
+        Largest(free, capped_seconds(free, flop, machine)),
+        traffic_time(far, far, has, weights),
+        cycles / (busy * has.clock),
+        moved / product_of_fields(machine.bandwidth_factors(machine.main_memory)),
+    )
 
 
 def amount(op: Op, name: str) -> Amount:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.common.size_column import Sized, at_points
 from slipstick.estimators.base.estimator_base import PointByPoint, put_in
@@ -22,7 +23,6 @@ from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, p
 from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.channels_last import channels_last
@@ -65,7 +65,7 @@ class TorchProgram(ClippedAtPeak):
     """Operations as PyTorch hands them over: compiled, chains are fused and convolutions change their layout."""
 
     def lowered_graph(self, workload: Workload, machine: Machine) -> Workload:
-        """See `ComposedEstimator.lowered_graph`; a workload with open sizes keeps its layout."""
+        """See `ComposedEstimator.lowered_graph`; a workload with sizes open besides its batch keeps its layout."""
         return lowered_graph(workload, machine)
 
     def as_found(self, bound: Workload, machine: Machine) -> Machine:
@@ -110,7 +110,7 @@ def lowered_graph(workload: Workload, machine: Machine) -> Workload:
     """The operations that PyTorch launches: float32 convolutions rounded, and what its compiler makes of the rest."""
     rounded = tf32_convolutions(workload) if rounds_convolutions(machine) else workload
     fused = as_compiled(rounded, machine)
-    return channels_last(fused) if machine.runtime.mode == "compiled" and not fused.symbols else fused
+    return channels_last(fused) if machine.runtime.mode == "compiled" else fused
 
 
 def torch_program() -> Calibration:

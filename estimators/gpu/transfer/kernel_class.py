@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
@@ -36,7 +37,6 @@ from slipstick.estimators.gpu.transfer.pooling_constants import (
 )
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 

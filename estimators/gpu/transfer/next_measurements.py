@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows, other_stack
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute, Workload

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import is_symbolic, sp
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS, SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op

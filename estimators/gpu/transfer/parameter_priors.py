@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, pooled, weights
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import ratio_shown
 from slipstick.estimators.fitting.user_rows import UserRows, left_out_errors
 from slipstick.estimators.gpu.transfer.anchor_constants import (
@@ -30,7 +31,6 @@ from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.residual_by_shape import fading
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 FEW, REPEATED = 3, 0.03
 """Fewer rows cannot be held against each other, and count as the sources' own; no time is known better."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
@@ -22,7 +23,6 @@ from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, kind_of, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.kinds import KINDS

@@ -12,13 +12,13 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS, SHARE, SHARE_WIDTH
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LIBRARIES = "libraries"
 """What is fitted of how far two kernel libraries differ on one device (`slipstick validate --refit libraries`)."""

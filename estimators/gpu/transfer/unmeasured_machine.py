@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
@@ -44,7 +45,6 @@ from slipstick.estimators.gpu.transfer.transfer_bands import (
     scatter,
     widened,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray, Mask
 
 Places = npt.NDArray[np.intp]
 Ranges = tuple[tuple[float, float] | None, ...]
@@ -69,11 +69,11 @@ class ImportanceSampler:
     """
 
     law: Places
-    issue: npt.NDArray[np.bool_]
+    issue: Mask
     share: FloatArray
     low: FloatArray
     high: FloatArray
-    free: npt.NDArray[np.bool_]
+    free: Mask
     middle: FloatArray
     lower: FloatArray
     counts: Places

@@ -18,12 +18,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.fitting.model_averaging import Average
 from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler, Places
 from slipstick.estimators.scaling.laws.priors import PRIORS, Noise, Priors
 from slipstick.estimators.scaling.laws.scaling_laws import NAMES, Curves, prior_boxes, prior_curves
 from slipstick.estimators.scaling.laws.terms import SharedIssue
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.symbolic.lambdified.argmin_over_menu import LARGE
 
 Singles: TypeAlias = npt.NDArray[np.float32]
@@ -152,7 +152,7 @@ def noises(u: tuple[float, ...], repeats: tuple[float, ...], spread: float | Non
     else:
         freedom = float(np.maximum(counts - 1.0, 0.0).sum())
         pooled = (freedom * spread**2 + belief.runs * belief.repeats**2) / (freedom + belief.runs)
-        of_run, departures = pooled / counts, belief.departures
+        of_run, departures = np.maximum(pooled / counts, belief.known**2), belief.departures
     deviations, shares = np.array(departures).T
     plain = of_run[:, None] + deviations**2
     away = np.log2(u[-1] / np.array(u))[:, None]
@@ -285,7 +285,7 @@ class _Weighed:
     centre: FloatArray
     marginal: Marginal
 
-    def without(self, some: npt.NDArray[np.bool_]) -> _Weighed:
+    def without(self, some: Mask) -> _Weighed:
         """The same where some of the curves count no more."""
         return replace(self, marginal=replace(self.marginal, whole=np.where(some, -np.inf, self.marginal.whole)))
 
@@ -316,7 +316,7 @@ def _weigh(curves: Curves, points: Points, possible: Noises, logs: FloatArray) -
 
 def _finer(
     boxes: ImportanceSampler, coordinates: FloatArray, weights: FloatArray
-) -> tuple[ImportanceSampler | None, npt.NDArray[np.bool_]]:
+) -> tuple[ImportanceSampler | None, Mask]:
     """Where curves are drawn anew, since too few of a box have a say, and which curves they replace; None: nowhere."""
     every, box = len(boxes.law), boxes.box
     shares = np.bincount(box, weights, every)

@@ -11,10 +11,10 @@ import itertools
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.nonnegative_terms import nonnegative
 from slipstick.estimators.scaling.laws.band_constants import KNOT_SUPPORT
 from slipstick.estimators.scaling.laws.terms import Family
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 RIDGE = 1e-13
 

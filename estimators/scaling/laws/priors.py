@@ -52,6 +52,11 @@ class Noise:
     outlier: float = OUTLIER
     size: float = OUTLIER_SIZE
 
+    @property
+    def known(self) -> float:
+        """Standard deviation below which no number of repeats makes a point known: the least of a point without any."""
+        return min(deviation for deviation, _ in self.unrepeated)
+
 
 @dataclass(frozen=True)
 class Recalibration:

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 Statistic = Literal["median", "least"]
 FAR, OUTLYING, ROUNDS = 9.0, 2.5, 3

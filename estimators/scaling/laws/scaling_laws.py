@@ -28,12 +28,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.scaling.laws.importance_sampling import ImportanceSampler, Places, Ranges
 from slipstick.estimators.scaling.laws.priors import PRIORS, Priors
 from slipstick.estimators.scaling.laws.terms import PowerTerm, SharedIssue, Term
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 STRONG = ("amdahl", "amdahl-log", "usl", "amdahl-sqrt", "power", "imbalance", "cache", "bandwidth", "domains")
 """Overheads by their place: none, log2 u, u - 1, sqrt(u) - 1; none, but another power of u; waiting for the slowest;
@@ -77,7 +76,7 @@ class Curves:
     coordinates: FloatArray
     log_prior: FloatArray
     law: Places
-    issue: npt.NDArray[np.bool_]
+    issue: Mask
 
     @classmethod
     def of(cls, boxes: ImportanceSampler, coordinates: FloatArray, log_prior: FloatArray) -> Curves:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.scaling.laws.band_constants import (
     CLEAN,
     CLEANEST,
@@ -22,7 +23,6 @@ from slipstick.estimators.scaling.laws.band_constants import (
 )
 from slipstick.estimators.scaling.laws.nonnegative_fits import fit_prefixes
 from slipstick.estimators.scaling.laws.terms import FAMILIES, NEGLIGIBLE, SIZE_BENDS, STEEPER, Family, Law, Term
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 EXACT = 1e-9
 """Errors nearer to each other are equal: what is left of them is rounding."""

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.scaling.laws.band_constants import (
     BANDWIDTH_PENALTY,
@@ -24,7 +25,6 @@ from slipstick.estimators.scaling.laws.band_constants import (
     WORK_PENALTY,
 )
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 

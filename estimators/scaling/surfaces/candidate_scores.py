@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import Direction, distances
 from slipstick.estimators.scaling.surfaces.surface_candidates import SurfaceTerm
 from slipstick.estimators.scaling.surfaces.surface_constants import CLEAN, CLEANEST, FLOOR, SHARPNESS, WINNERS_FLOOR
 from slipstick.estimators.scaling.surfaces.surface_fits import TINY, SurfaceFit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 ERROR_CAP = 1.0
 ROUNDING = 1e-9
@@ -83,7 +82,7 @@ def _ahead(
     search: Callable[[FloatArray, FloatArray], Sequence[SurfaceTerm]],
     x: FloatArray,
     y: FloatArray,
-    out: npt.NDArray[np.bool_],
+    out: Mask,
 ) -> FloatArray:
     """log(predicted / measured), shape (candidates, points left out)."""
     known, times, to = x[~out], y[~out], x[out]

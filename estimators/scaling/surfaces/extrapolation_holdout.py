@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.scaling.series import counts_workers
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 STEPS = 3
 LEAST_LEVELS = 2
@@ -17,7 +16,6 @@ NEAR_LINE = 0.05
 """Points nearer to a line than this, in log values, lie on it: rounded cells a node do."""
 LEAST_KNOWN = 5
 FOLDS, FEW = 3, 8
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.laws.terms import PowerTerm
 from slipstick.estimators.scaling.prediction import Prediction
 from slipstick.estimators.scaling.series import ENOUGH_POINTS, Series
 from slipstick.estimators.scaling.surfaces.surface_constants import SLICE_POINTS
 from slipstick.estimators.scaling.surfaces.surface_law import Surface
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

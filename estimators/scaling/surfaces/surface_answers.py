@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Provenance
+from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
@@ -42,7 +43,6 @@ from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
 from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 LEAST_POINTS = 4
 MAX_PARAMETERS = 4

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.scaling.extrapolation_band import FARTHEST
 from slipstick.estimators.scaling.laws.band_constants import LEVELS, NEAREST_RATIO, QUANTILES
@@ -27,7 +28,6 @@ from slipstick.estimators.scaling.surfaces.surface_constants import (
     UNTRIED,
     WORST,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 REACH = 2.0
 """Farther than the farthest point left out, to this power, an answer is ever less sure however well those were

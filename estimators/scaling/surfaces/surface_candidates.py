@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.scaling.laws.terms import PowerTerm
 from slipstick.estimators.scaling.surfaces.surface_constants import POWERS_BAR, SEARCH_BAR
 from slipstick.estimators.scaling.surfaces.surface_law import Product, products_of, values_of
 from slipstick.estimators.scaling.surfaces.term_families import SCREENED, Shape, screened, shapes
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
-Mask = npt.NDArray[np.bool_]
 LONGEST = 3
 WIDTH = 24
 RIDGE = 1e-12

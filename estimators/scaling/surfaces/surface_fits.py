@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.nonnegative_terms import nearest_terms
 from slipstick.estimators.scaling.surfaces.surface_law import Product, values_of
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 NEAR = 0.35
 """Points count as near to a target within so many standard deviations of the logarithms of each parameter."""

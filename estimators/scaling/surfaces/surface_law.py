@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.scaling.laws.terms import Term
 from slipstick.estimators.symbolic.formula import Formula
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 NEGLIGIBLE = 1e-3
 Product = tuple[Term, ...]

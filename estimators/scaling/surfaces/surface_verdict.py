@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import share_shown
 from slipstick.estimators.base.sureness import ABOVE, BELOW, sureness, word_of
 from slipstick.estimators.scaling.series import Verdict
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import distances
 from slipstick.estimators.scaling.surfaces.surface_band import REACH, missed, surface_within, tried
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 def surface_verdicts(

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.scaling.laws.terms import (
     CONSTANT,
@@ -28,7 +29,6 @@ from slipstick.estimators.scaling.laws.terms import (
     WorkBend,
 )
 from slipstick.estimators.scaling.series import Series, kind_of
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 SurfaceKind = Literal["strong", "weak", "problem_size", "collective", "setting"]
 SURFACE_KINDS: tuple[str, ...] = get_args(SurfaceKind)

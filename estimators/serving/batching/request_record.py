@@ -6,8 +6,8 @@ import math
 from array import array
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 
 MOST_STRETCHES, OF_A_REQUEST = 500_000, 5
@@ -56,6 +56,6 @@ class ServingRecord:
         self._stretches.extend((replica, start, end, steps, decodes, prompt))
 
     @property
-    def stretches(self) -> npt.NDArray[np.float64]:
+    def stretches(self) -> FloatArray:
         """Rows (replica, start, end, steps, decodes, prompt tokens)."""
         return np.asarray(self._stretches, dtype=float).reshape(-1, 6)

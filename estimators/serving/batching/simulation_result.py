@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.answer import Answer, Event
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.formatting import count_shown, shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.serving.batching.request_record import ServingRecord
@@ -19,7 +20,6 @@ from slipstick.workloads.runs.requests import Request
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = npt.NDArray[np.float64]
 MEASURES = ("ttft", "tpot", "itl", "latency")
 
 
@@ -42,8 +42,8 @@ class SimulationResult(Answer):
     read: FloatArray
     first: FloatArray
     last: FloatArray
-    preempted: npt.NDArray[np.int64]
-    replica: npt.NDArray[np.int64]
+    preempted: IntArray
+    replica: IntArray
     stretches: FloatArray
     replicas: int
     cache_peak: float

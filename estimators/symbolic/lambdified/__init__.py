@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.symbolic.lambdified.evaluable import Steps
 from slipstick.estimators.symbolic.lambdified.tape import Tape
 
 if TYPE_CHECKING:
     import sympy as sp
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def steps_of(expression: sp.Expr) -> Steps:

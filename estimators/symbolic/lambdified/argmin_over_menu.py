@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.symbolic.lambdified.tape import OPERATIONS, Tape
 
-FloatArray = npt.NDArray[np.float64]
 Range: TypeAlias = tuple[Any, Any]
 """The least and the largest value; the same object twice where there is one."""
 SLACK = 1e-9
@@ -126,7 +126,7 @@ class MenuRows:
 
     def candidates(
         self, lows: Mapping[str, FloatArray], highs: Mapping[str, FloatArray], blocks: tuple[int, ...]
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Mask:
         """Which rows may be the least somewhere in each of some blocks of points, shape (rows, *blocks).
 
         Parameters
@@ -151,7 +151,7 @@ class MenuRows:
             above = whole[0] > least + SLACK * np.abs(least)  # what is not a number stays
         return np.broadcast_to(~above, (count, *blocks))
 
-    def least(self, points: Mapping[str, FloatArray], some: npt.NDArray[np.bool_]) -> FloatArray:
+    def least(self, points: Mapping[str, FloatArray], some: Mask) -> FloatArray:
         """The least value over some of the rows, in the shape to which the points broadcast."""
         slots = list(self.known)
         for slot, row in self.rows.items():

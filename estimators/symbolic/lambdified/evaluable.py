@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.cached_parts import cached_list, cached_number, cached_table, cached_text, cached_texts
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
@@ -17,7 +17,6 @@ from slipstick.estimators.symbolic.lambdified.argmin_over_menu import least
 from slipstick.estimators.symbolic.lambdified.gradient import tape_gradient
 from slipstick.estimators.symbolic.lambdified.tape import Tape
 
-FloatArray = npt.NDArray[np.float64]
 MOST_ROWS = 10_000
 """Of a menu: those of the models have a few hundred."""
 

@@ -28,6 +28,7 @@ from itertools import product
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import torch
 from slipstick.common.records import FrozenDict
@@ -38,7 +39,6 @@ from slipstick.estimators.fitting.calibration import DRAWS, Calibration, fingerp
 from slipstick.estimators.fitting.fit_model import FREEDOM
 from slipstick.estimators.fitting.user_rows import UserRows, chosen
 from slipstick.estimators.symbolic.formula import parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.measure.clocks.timing import Protocol, Task, Timing, load_per_core, measure
 from slipstick.experiments.measure.clocks.torch_calls import call_of
 from slipstick.experiments.measure.host.host_rates import measure_host

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.trusted_code import found_here
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
@@ -166,7 +167,7 @@ def _detection(packed: bytes, random: np.random.Generator) -> Callable[[], objec
     return make
 
 
-def _matched(anchors: Floats, boxes: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _matched(anchors: Floats, boxes: Floats) -> tuple[Floats, IntArray]:
     """Targets and box of every anchor: the one with the largest intersection over union."""
     low = np.maximum(anchors[:, None, :2], boxes[None, :, :2])
     high = np.minimum(anchors[:, None, 2:], boxes[None, :, 2:])

@@ -20,8 +20,8 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import numba
 from slipstick.experiments.measure.clocks.timing import Protocol, Timing, load_per_core, measure, seconds_together
@@ -29,8 +29,6 @@ from slipstick.experiments.measure.host.host_topology import detect
 from slipstick.hwmodels.importers.lscpu import Topology
 from slipstick.hwmodels.machine import Machine
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 Loop = Callable[..., float]
 
 
@@ -68,7 +66,7 @@ def compiled() -> dict[str, Loop]:
     }
 
 
-def _load(a: Array, repeats: int) -> float:
+def _load(a: FloatArray, repeats: int) -> float:
     total = 0.0
     for r in range(repeats):
         part = 0.0
@@ -79,7 +77,7 @@ def _load(a: Array, repeats: int) -> float:
     return total
 
 
-def _scale(a: Array, b: Array, repeats: int) -> float:
+def _scale(a: FloatArray, b: FloatArray, repeats: int) -> float:
     for r in range(repeats):
         factor = 1.0 + 1e-9 * r
         for i in range(a.size):
@@ -87,7 +85,7 @@ def _scale(a: Array, b: Array, repeats: int) -> float:
     return float(a[0] + a[a.size - 1])
 
 
-def _triad(a: Array, b: Array, c: Array, repeats: int) -> float:
+def _triad(a: FloatArray, b: FloatArray, c: FloatArray, repeats: int) -> float:
     for r in range(repeats):
         factor = 1.0 + 1e-9 * r
         for i in range(a.size):
@@ -95,7 +93,7 @@ def _triad(a: Array, b: Array, c: Array, repeats: int) -> float:
     return float(a[0] + a[a.size - 1])
 
 
-def _gather(x: Array, index: Indices, repeats: int) -> float:
+def _gather(x: FloatArray, index: IntArray, repeats: int) -> float:
     total = 0.0
     for r in range(repeats):
         part = 0.0
@@ -105,7 +103,7 @@ def _gather(x: Array, index: Indices, repeats: int) -> float:
     return total
 
 
-def _chain(a: Array, repeats: int) -> float:
+def _chain(a: FloatArray, repeats: int) -> float:
     """Each addition waits for the one before: strict arithmetic forbids to split the sum."""
     total = 0.0
     for _ in range(repeats):
@@ -114,7 +112,7 @@ def _chain(a: Array, repeats: int) -> float:
     return total
 
 
-def _chase(following: Indices, steps: int) -> float:
+def _chase(following: IntArray, steps: int) -> float:
     """Each address is what the load before returned."""
     place = 0
     for _ in range(steps):
@@ -122,7 +120,7 @@ def _chase(following: Indices, steps: int) -> float:
     return float(place)
 
 
-def cycle_through(count: int, seed: int = 0) -> npt.NDArray[np.int64]:
+def cycle_through(count: int, seed: int = 0) -> IntArray:
     """For each place the next one of a random closed tour through all `count` places: nothing can be fetched ahead."""
     order = np.random.default_rng(seed).permutation(count)
     following = np.empty(count, dtype=np.int64)

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.workloads.kernels.blocks import BLOCK, whole_blocks
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.spmv import blockwise_kernel
 
-Floats = npt.NDArray[np.float64]
 QUIET = 1.12
 SWEEPS = 20
 OUTLIER = 10.0
@@ -154,9 +154,9 @@ class BlockTimes:
     """
 
     matrix: str
-    streaming: Floats | None
-    hot_index: npt.NDArray[np.int64]
-    hot: Floats
+    streaming: FloatArray | None
+    hot_index: IntArray
+    hot: FloatArray
     facts: dict[str, float] = field(default_factory=dict)
 
 
@@ -232,7 +232,7 @@ def measure_blocks(
 
 def _streaming(
     arguments: tuple[Any, ...], count: int, protocol: SpmvProtocol, reference: Reference, rate: float
-) -> tuple[Floats | None, dict[str, float]]:
+) -> tuple[FloatArray | None, dict[str, float]]:
     """Whole sweeps in pieces of a millisecond; a block's samples are those of its quiet pieces.
 
     Sweeps follow each other in compiled code, quiet or not, so that the caches hold what a sweep leaves in them. Pieces
@@ -242,7 +242,7 @@ def _streaming(
     piece, batch = count, 1
     random = np.random.default_rng(0)
 
-    def run() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], Floats, float]:
+    def run() -> tuple[npt.NDArray[np.uint32], IntArray, FloatArray, float]:
         pieces = max(1, round(count / piece))
         inner = (np.arange(1, pieces) * count) // pieces
         shift = random.integers(0, max(1, count // pieces), (batch, 1))
@@ -284,7 +284,7 @@ def _streaming(
     return (times / rate / BLOCK if accepted else None), facts
 
 
-def filtered_mean(samples: Floats) -> tuple[Floats, float]:
+def filtered_mean(samples: FloatArray) -> tuple[FloatArray, float]:
     """Mean over sweeps (rows) of every block without samples above ten times its median, and the share left out.
 
     A sample that was never taken is nan; every block has one at least.
@@ -295,9 +295,7 @@ def filtered_mean(samples: Floats) -> tuple[Floats, float]:
     return np.asarray(times), float(1 - keep.sum() / taken.sum())
 
 
-def _hot(
-    arguments: tuple[Any, ...], index: npt.NDArray[np.int64], protocol: SpmvProtocol, reference: Reference
-) -> Floats:
+def _hot(arguments: tuple[Any, ...], index: IntArray, protocol: SpmvProtocol, reference: Reference) -> FloatArray:
     repeat = reference_kernel()
     result = np.full(len(index), np.nan)
     end = time.perf_counter() + protocol.budget_seconds

@@ -19,8 +19,8 @@ from itertools import product as pairs
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import unknown_name
@@ -70,7 +70,7 @@ class Flush:
         return cls(int(min(2 * max(sizes, default=1 << 25), MOST_BUFFER)))
 
     @cached_property
-    def buffer(self) -> npt.NDArray[np.float64]:
+    def buffer(self) -> FloatArray:
         """The numbers that are read, float64."""
         return np.ones(self.size // 8)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.arrays import read_arrays, text_fields
 from slipstick.common.errors import InputError
 from slipstick.common.frames import parquet_frame
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "data"
 SCHEMA = "slipstick-spmv-labels-1"
 STORED_BYTES, FILE_BYTES = 64_000_000, 200_000_000
-Floats = npt.NDArray[np.float64]
 Features = tuple[BlockTable, npt.NDArray[np.float32]]
 """Of labelled blocks: what the reuse model counts, and the network's input."""
 
@@ -47,11 +47,11 @@ class LabelledBlocks:
     """
 
     names: tuple[str, ...]
-    matrix: npt.NDArray[np.int64]
+    matrix: IntArray
     table: BlockTable
     inputs: npt.NDArray[np.float32]
-    seconds: Floats
-    repeated: Floats
+    seconds: FloatArray
+    repeated: FloatArray
 
     @classmethod
     def joined(cls, parts: Sequence[LabelledBlocks]) -> LabelledBlocks:
@@ -81,7 +81,7 @@ class LabelledBlocks:
         )
 
     @property
-    def label(self) -> Floats:
+    def label(self) -> FloatArray:
         """The mean of both measurements where there are two."""
         return np.asarray(np.where(np.isnan(self.repeated), self.seconds, (self.seconds + self.repeated) / 2))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.writer import write_json
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
@@ -15,7 +16,7 @@ from slipstick.estimators.sampling.length_law import LEAST, LengthLaw
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.importers.iteration_logs import read_log
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.iterations import Iterations
 
 
 def simulated_log(

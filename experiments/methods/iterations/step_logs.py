@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slipstick.estimators.sampling.phases import Labels
+    from slipstick.common.array_types import IntArray
     from slipstick.workloads.runs.step_profiles import StepProfile, StepTable
 
 METHODS = ("duration", "published", "k-means", "dbscan")
@@ -72,7 +72,7 @@ def labels_of(
     threshold: float | None = None,
     clusters: int | None = None,
     minimum: int | None = None,
-) -> Labels:
+) -> IntArray:
     """The phase of every step by one of `METHODS`, shape (steps,).
 
     `threshold`: similarity (a share) above which steps are of one phase.

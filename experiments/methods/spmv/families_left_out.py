@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import nn, torch
 from slipstick.common.optional_packages import require_packages
@@ -35,7 +36,6 @@ from slipstick.experiments.methods.spmv.kernel_fits import constant, errors, reu
 from slipstick.workloads.kernels.blocks import BLOCK
 from slipstick.workloads.layers.image_layers import windows
 
-Floats = npt.NDArray[np.float64]
 SMALLEST, LARGEST = 1_000_000, 10_000_000
 """Non-zeros of the paper's matrices (Section 5.1)."""
 NETWORK, REUSE, CONSTANT = "network of Table 2", "reuse model", "constant"
@@ -119,7 +119,7 @@ class TrainedNetwork:
     scale: float
     epochs: int
 
-    def predict(self, blocks: FloatBlocks) -> Floats:
+    def predict(self, blocks: FloatBlocks) -> FloatArray:
         """Seconds a non-zero of every block; `blocks` is `network_input`, shape (blocks, block - 1)."""
 
         with torch.no_grad():

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict, as_document
 from slipstick.common.writer import write_json
@@ -54,8 +55,6 @@ from slipstick.workloads.kernels.generators import from_recipe
 from slipstick.workloads.kernels.sparse import SparseMatrix
 from slipstick.workloads.kernels.sparse_files import read_matrix
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 REACHES = (4.0, 8.0, 16.0)
 """As `reuse_model.REACH`; each kernel's is the one of least error on matrices held out."""
 SHARED, STARTS = np.linspace(0.0, 1.0, 21), np.append(0.0, np.geomspace(1e-7, 1e-3, 41))
@@ -63,7 +62,7 @@ LEAST_THREADED = 20_000
 """Non-zeros of the smallest matrix that is timed on several threads."""
 
 
-def fit_costs(amounts: Floats, seconds: npt.ArrayLike, rounds: int = ROUNDS) -> Floats:
+def fit_costs(amounts: FloatArray, seconds: npt.ArrayLike, rounds: int = ROUNDS) -> FloatArray:
     """Costs >= 0 [s] of least mean relative error, by least squares weighed again and again (in one round: of squares).
 
     `amounts` has shape (products, terms), `seconds` (products,).
@@ -77,7 +76,7 @@ def fit_costs(amounts: Floats, seconds: npt.ArrayLike, rounds: int = ROUNDS) -> 
 
 def amounts_of(
     every: Sequence[Mapping[str, float]], sizes: CacheSizes, state: State, reach: float, learnt: float = LEARNT_ROWS
-) -> Floats:
+) -> FloatArray:
     """What products of these counts do, shape (products, terms)."""
     levels = sizes.levels(reach)
     return np.array([list(term_amounts(one, state, levels, learnt).values()) for one in every])
@@ -99,7 +98,7 @@ def fit_blocks(
     return KernelCosts("blocks", kind, cost, sizes, clock, source=source)
 
 
-def left_out(groups: npt.ArrayLike, predicted: Callable[[Mask, Mask], Floats]) -> Floats:
+def left_out(groups: npt.ArrayLike, predicted: Callable[[Mask, Mask], FloatArray]) -> FloatArray:
     """Predictions of every row by what was fitted to the rows of other groups, shape (rows,).
 
     `predicted`: of masks of the rows known and of those left out: predictions of the latter.
@@ -112,7 +111,7 @@ def left_out(groups: npt.ArrayLike, predicted: Callable[[Mask, Mask], Floats]) -
     return result
 
 
-def held_out_logs(amounts: Floats, seconds: npt.ArrayLike, families: Sequence[str]) -> Floats:
+def held_out_logs(amounts: FloatArray, seconds: npt.ArrayLike, families: Sequence[str]) -> FloatArray:
     """log(measured / predicted) of every product by costs fitted to the other families."""
     measured = np.asarray(seconds, dtype=np.float64)
     predicted = left_out(families, lambda known, out: amounts[out] @ fit_costs(amounts[known], measured[known]))
@@ -171,7 +170,7 @@ def fit_threads(costs: KernelCosts, threads: int, products: Sequence[MeasuredPro
     if len(set(names)) < 2:
         raise InputError(f"kernel {costs.kernel!r} on {threads} threads: want at least 2 families")
 
-    def amounts(every: Sequence[Mapping[str, float]]) -> Floats:
+    def amounts(every: Sequence[Mapping[str, float]]) -> FloatArray:
         return amounts_of(every, costs.sizes, state, costs.reach)
 
     several = np.array([one.seconds[key] for one in chosen])
@@ -182,21 +181,21 @@ def fit_threads(costs: KernelCosts, threads: int, products: Sequence[MeasuredPro
     )
     memory = np.array([term in MEMORY_TERMS for term in TERMS[state]])
 
-    def busy(cost: Floats, shared: float) -> Floats:
+    def busy(cost: FloatArray, shared: float) -> FloatArray:
         """Seconds of the slowest chunk of every matrix."""
         paid = cost * np.where(memory, 1 + shared * (threads - 1), 1.0)
         return np.array([float((one @ paid).max()) for one in together])
 
-    def logs(cost: Floats, start: float, shared: float) -> Floats:
+    def logs(cost: FloatArray, start: float, shared: float) -> FloatArray:
         return np.asarray(np.log(several / np.maximum(start * (threads - 1) + busy(cost, shared), 1e-12)))
 
-    def best(cost: Floats, rows: Mask) -> tuple[float, float]:
+    def best(cost: FloatArray, rows: Mask) -> tuple[float, float]:
         started = STARTS[:, None] * (threads - 1)
         errors = [np.abs(np.log(several / (started + busy(cost, shared))))[:, rows].mean(axis=1) for shared in SHARED]
         where = np.unravel_index(int(np.argmin(errors)), (len(SHARED), len(STARTS)))
         return float(STARTS[where[1]]), float(SHARED[where[0]])
 
-    def without(rows: Mask, out: Mask) -> Floats:
+    def without(rows: Mask, out: Mask) -> FloatArray:
         others = ~np.isin(known, names[out])
         cost = fit_costs(single[others], seconds[others])
         return logs(cost, *best(cost, rows))[out]
@@ -318,17 +317,17 @@ def rows_of(host: HostKernels) -> list[dict[str, Any]]:
     return rows
 
 
-Model = Callable[[LabelledBlocks, LabelledBlocks], Floats]
+Model = Callable[[LabelledBlocks, LabelledBlocks], FloatArray]
 """Seconds a non-zero of the second's blocks, fitted on the first."""
 FOLDS = 3
 
 
-def folds(count: int) -> npt.NDArray[np.int64]:
+def folds(count: int) -> IntArray:
     """Number of the fold that each matrix is held out in, shape (count,)."""
     return np.random.default_rng(0).permutation(count) % FOLDS
 
 
-def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None = None) -> Floats:
+def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None = None) -> FloatArray:
     """Predictions (seconds a non-zero, shape (blocks,)) of every block by a model fitted to matrices of other groups.
 
     `groups`: of shape (matrices,); `folds` if None.
@@ -341,11 +340,11 @@ def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None 
 class Errors:
     """Relative errors of blocks and, by name, of whole matrices (sums over the labelled blocks)."""
 
-    block: Floats
+    block: FloatArray
     by_matrix: dict[str, float]
 
     @property
-    def matrix(self) -> Floats:
+    def matrix(self) -> FloatArray:
         """Of whole matrices, shape (matrices,)."""
         return np.array(list(self.by_matrix.values()))
 
@@ -359,7 +358,7 @@ class Errors:
         }
 
 
-def errors(blocks: LabelledBlocks, predicted: Floats) -> Errors:
+def errors(blocks: LabelledBlocks, predicted: FloatArray) -> Errors:
     """Relative errors of predictions (shape (blocks,)) against the labels, by block and by matrix, as shares."""
     measured, estimated = (np.bincount(blocks.matrix, times) for times in (blocks.label, predicted))
     whole = {blocks.names[i]: float(estimated[i] / measured[i] - 1) for i in np.unique(blocks.matrix)}
@@ -371,7 +370,7 @@ def reuse_of(kind: State, sizes: CacheSizes) -> Model:
     return lambda known, target: fit_blocks(known.table, known.label, kind, sizes).seconds_per_nonzero(target.table)
 
 
-def constant(known: LabelledBlocks, target: LabelledBlocks) -> Floats:
+def constant(known: LabelledBlocks, target: LabelledBlocks) -> FloatArray:
     """The mean label, in seconds a non-zero, for every block of the second, shape (blocks,)."""
     return np.full(len(target.label), known.label.mean())
 

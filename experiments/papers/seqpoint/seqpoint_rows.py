@@ -16,8 +16,8 @@ from functools import cache
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.gpu.kernels.gpu_counters import Counters, counters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.papers.seqpoint.seqpoint_inputs import (
     differing_kernels,
     epochs,

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -26,7 +27,7 @@ from slipstick.workloads.layers.single import elementwise, gemm
 from slipstick.workloads.networks.deepspeech2 import deepspeech2
 from slipstick.workloads.networks.gnmt import gnmt
 from slipstick.workloads.networks.stepped_sequences import stepped_deepspeech2, stepped_gnmt
-from slipstick.workloads.runs.iterations import FloatArray, Iterations, Order, epoch_lengths
+from slipstick.workloads.runs.iterations import Iterations, Order, epoch_lengths
 from slipstick.workloads.runs.lengths import Lengths, lognormal_lengths, read_lengths
 
 Network: TypeAlias = Literal["gnmt", "deepspeech2"]

@@ -48,8 +48,9 @@ BLIND = "it opens a new phase whenever work changes back, so that few stretches 
 
 def _phases() -> list[ReproductionRow]:
     """Observations 1 and 2 on a training run recorded on this project's host, whose schedule is known."""
+    from slipstick.common.array_types import IntArray
     from slipstick.estimators.sampling.phase_report import report_phases
-    from slipstick.estimators.sampling.phases import DurationScan, Labels, PublishedScan, density, k_means, scan_labels
+    from slipstick.estimators.sampling.phases import DurationScan, PublishedScan, density, k_means, scan_labels
     from slipstick.workloads.runs.step_profiles import StepTable, load_steps, without_stolen_time
 
     secret = "the traces of its nine workloads are not public"
@@ -61,7 +62,7 @@ def _phases() -> list[ReproductionRow]:
         lines = [("Obs. 1", "a limited number of phases"), ("Obs. 2", "the three longest phases cover")]
         return [ReproductionRow(where, what, "not_reproducible", reason=NO_RUN) for where, what in lines] + theirs
     table = StepTable.of(without_stolen_time(step) for step in load_steps(RECORDED))
-    result: dict[str, Labels] = {
+    result: dict[str, IntArray] = {
         "k-means, elbow": k_means(table).labels,
         "k-means, k = 5": k_means(table, (5,), clusters=5).labels,
         "DBSCAN, 30 samples": density(table, minimum=30).labels,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.cpu import xeon_phi_study as xeon_phi
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.space import Space
 from slipstick.experiments.report.page import (

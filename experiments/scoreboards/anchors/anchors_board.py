@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, noise_floor, roofline
 from slipstick.experiments.scoreboards.anchors import user_rows_scores
 from slipstick.experiments.scoreboards.gpu import gpu_data

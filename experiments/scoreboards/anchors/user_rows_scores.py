@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.measured_steps import CONFIGURATION
 from slipstick.estimators.engine_steps.step_law import StepLaw
 from slipstick.estimators.fitting import scores
@@ -22,7 +23,6 @@ from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.transfer.next_measurements import next_rows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, cases
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.experiments.scoreboards.serving.serving_board import case_key

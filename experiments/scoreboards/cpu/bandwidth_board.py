@@ -13,6 +13,7 @@ from operator import add
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.cpu.multicore_bandwidth import (
@@ -31,7 +32,6 @@ from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.fitting.scores import half_widths_away, inside, interval_scores
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import loop_rows

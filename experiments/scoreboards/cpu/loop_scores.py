@@ -13,6 +13,7 @@ from operator import add
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.cpu.layer_conditions import LayerConditions, loop_cycles
@@ -23,7 +24,6 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoring.score_rows import ValidationRow

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.bricks.brick_law import NAME, WholeLaw
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, FloatArray, LawFit, LawRows
+from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
 from slipstick.estimators.fitting.scores import log_errors
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing

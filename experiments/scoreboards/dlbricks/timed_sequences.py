@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.estimators.fitting.fitted_model import FloatArray
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.scores import weighted_quantile
 
 FAILED = 10.0

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.prediction_bands import calibrated
 from slipstick.estimators.fitting.scores import weighted_quantile
 from slipstick.estimators.power.serving_power_law import FactorsLaw, PowerLaw
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.scoreboards.energy import serving_power_fit
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
@@ -21,7 +22,6 @@ from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.power.power_limit import LAW, NAME, PowerLimit, of_fit
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoring.score import Data, Scored, labelled, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.composition.energy_and_cost import energy, moved_bytes
@@ -26,7 +27,6 @@ from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel
 from slipstick.estimators.power.serving_power import ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups
 from slipstick.estimators.power.voltage import knee, squared_voltage
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_machine, metered_runs
 from slipstick.experiments.scoreboards.energy.power_limit_scores import RUN, rated_power

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.experts.expert_data import RECORDED, ExpertCase, frames
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import Board, Data, MissingError, Scored, relative

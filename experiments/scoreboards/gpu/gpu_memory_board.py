@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.gpu.kernels.memory_hierarchy import GpuMemory
 from slipstick.estimators.symbolic.cache_residency import missed, rated_caches
 from slipstick.estimators.symbolic.formula import Parameter
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.gpu.kernels_by_size import DATASET as BY_SIZE
 from slipstick.experiments.scoreboards.gpu.kernels_by_size import kernels_by_size
 from slipstick.experiments.scoring.score import Board, Data

@@ -9,10 +9,10 @@ from warnings import warn
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.scores import coverage, interval_score, width
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.gpu.transfer.unmeasured_machine import RowForecast
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.gpu.transfer.transfer_bands import LIBRARIES
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.scoreboards.gpu.gpu_data import ATTENTION_DIMS, GEMM_DIMS, aiconfigurator
-
-if TYPE_CHECKING:
-    from slipstick.estimators.symbolic.lambdified import FloatArray
 
 HOME = "gpu/aiconfigurator"
 STACKS = ("sglang 0.5.10", "vllm 0.22.0")

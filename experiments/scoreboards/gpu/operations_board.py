@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp
 from slipstick.common.frames import csv_frame
@@ -33,7 +34,7 @@ from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, pla
 from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, taken
 from slipstick.estimators.power.energy import MATRIX_ENERGY, NAMES, PowerModel
-from slipstick.estimators.symbolic.lambdified import FloatArray, evaluate
+from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.experiments.scoreboards.gpu import gpu_data, gpu_tables
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
 from slipstick.experiments.scoreboards.gpu.gpu_data import aiconfigurator

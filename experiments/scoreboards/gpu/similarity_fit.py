@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fit_model import fit
@@ -37,7 +38,6 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
 from slipstick.estimators.gpu.transfer.operation_times import RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, SHARE
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.hwmodels.machine import Machine
 
 ROWS, FORMS = 80, 6

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression, sp
 from slipstick.common.readers import read_text, unknown_name
@@ -191,9 +192,6 @@ def _table_flop(op: Op, graph: Workload, gates: dict[str, Any], inner: frozenset
             return float(d["elements"]) if gated else 0.0
         return float(_ACTIVATIONS.get(function, 0) * d["elements"])
     return 0.0
-
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.llama_cpp_fit import fit_name
 from slipstick.estimators.engine_steps.llama_cpp_step import LAWS, LEVELS, PROMPTING
@@ -15,7 +16,6 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, mean_inner
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.local_llm.local_rows import FILES, LocalRow, known_rows, timed
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FOLDER = "gpu/vidur/network"
 NCCL_FILES = "gpu/aiconfigurator/*/comm/nccl/*/nccl_perf.parquet"
 ABOVE = 64 * 1024
-"""Bytes from which a transfer counts."""
+"""Bytes from which a transfer is fitted; below, calls from Python scatter by several times: of NCCL they are scored."""
 KEYS = ["machine", "function", "workers", "per_node"]
 """What makes transfers of different sizes one series."""
 NETWORK = {"bandwidth": "12.5 GB/s", "latency": "9.6 us", "width": 4096, "shared_by": 2}
@@ -90,7 +90,7 @@ def nccl_timings(folder: Path) -> pd.DataFrame:
     """The same columns from NCCL's own timings inside a node; `machine` is the system's name, `noise` unknown.
 
     Sizes are of the whole buffer, of all devices' parts together: read as one part, eight devices would pass on more
-    than their links do. Versions of the library are taken together, by the median.
+    than their links do. All sizes, from 256 bytes on. Versions of the library are taken together, by the median.
     """
     import pandas as pd
 
@@ -112,8 +112,7 @@ def nccl_timings(folder: Path) -> pd.DataFrame:
         )
         frames.append(frame)
     frame = pd.concat(frames[1:] or frames, ignore_index=True)
-    frame = frame.groupby([*KEYS, "width", "bytes"], as_index=False).median()
-    return frame[frame["bytes"] > ABOVE].reset_index(drop=True)
+    return frame.groupby([*KEYS, "width", "bytes"], as_index=False).median()
 
 
 def described(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import FloatArray, LawFit, LawRows
+from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, mean_inner
 from slipstick.estimators.fitting.updated_model import with_known
 from slipstick.estimators.interconnect.collective_law import (
@@ -33,6 +34,7 @@ from slipstick.estimators.interconnect.collective_law import (
 )
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.parallel.collective_systems import (
+    ABOVE,
     FOLDER,
     KEYS,
     NCCL_FILES,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 SEED = 1
 GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"), ("b200_sxm", "b300_sxm", "gb200", "gb300"))
 """Of NCCL's own timings, left out together."""
+SUMS, OTHERS = "all-reduces", "other functions"
 
 
 def family(name: str) -> str:
@@ -69,12 +72,12 @@ def same_generation(name: str, of: str) -> bool:
 def together(calls: pd.DataFrame, loops: pd.DataFrame) -> pd.DataFrame:
     """What is fitted of calls by themselves and of NCCL's own timings, one transfer an octave of each series.
 
-    Of the own timings only all-reduces are fitted: the other functions made machines left out worse
-    (docs/notes/collectives.md).
+    Of the own timings only all-reduces above 64 KB are fitted: the other functions and short messages made machines
+    left out worse (docs/notes/collectives.md).
     """
     import pandas as pd
 
-    parts = [calls.assign(timing=CALL), loops[loops["function"] == "all_reduce"].assign(timing=LOOP)]
+    parts = [calls.assign(timing=CALL), kinds(loops)[SUMS].assign(timing=LOOP)]
     return one_an_octave(pd.concat(parts, ignore_index=True))
 
 
@@ -150,16 +153,15 @@ def _machines_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[OuterSc
 
 
 def _generations_left_out(calls: pd.DataFrame, loops: pd.DataFrame) -> list[OuterScore]:
-
-    held: dict[str, list[tuple[FloatArray, FloatArray, FloatArray]]] = {"all-reduces": [], "other functions": []}
+    held: dict[str, list[tuple[FloatArray, FloatArray, FloatArray]]] = {}
     promised = []
     for group in GENERATIONS:
         of = family(group[0])
         made = fitted(without(calls, of), without(loops, of))
         scored = loops[loops["machine"].isin(group)].assign(timing=LOOP)
         promised.append((made.inner, len(scored)))
-        for kind, part in zip(held, kinds(scored), strict=True):
-            held[kind].append((*predicted(made, part), part["time"].to_numpy(float)))
+        for kind, part in kinds(scored).items():
+            held.setdefault(kind, []).append((*predicted(made, part), part["time"].to_numpy(float)))
     inner, made_scores = mean_inner(promised), []
     for kind, each in held.items():
         seconds, half, measured = (np.concatenate([one[at] for one in each]) for at in range(3))
@@ -172,10 +174,11 @@ def without(frame: pd.DataFrame, of: str) -> pd.DataFrame:
     return frame[[not same_generation(str(name), of) for name in frame["machine"]]]
 
 
-def kinds(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """All-reduces, and the other functions, of which none is fitted."""
-    summed = frame["function"] == "all_reduce"
-    return frame[summed], frame[~summed]
+def kinds(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """All-reduces, and the other functions, of which none is fitted; short ones, which latency decides, apart."""
+    summed, long = frame["function"] == "all_reduce", frame["bytes"] > ABOVE
+    short = {f"{name} up to 64 KB": frame[of & ~long] for name, of in ((SUMS, summed), (OTHERS, ~summed))}
+    return {SUMS: frame[summed & long], OTHERS: frame[~summed & long], **short}
 
 
 def _score(
@@ -268,7 +271,7 @@ def _own_scores(
     rest = without(own_timings, of)
     made = fitted(without(training, of), rest)
     for name, part in measured.groupby("machine"):
-        for label, rows in zip(("all-reduces", "other functions"), kinds(part.assign(timing=LOOP)), strict=True):
+        for label, rows in kinds(part.assign(timing=LOOP)).items():
             if len(rows):
                 ours = predicted(made, rows)
                 yield _row(f"NCCL's own {label}, {name}", held_out, rows, ours, _baselines(rest, rows))
@@ -333,7 +336,7 @@ def _row(
         case,
         held_out,
         len(rows),
-        "median |relative error| above 64 KB",
+        f"median |relative error| {'above' if rows['bytes'].min() > ABOVE else 'up to'} 64 KB",
         "1",
         error,
         {name: _median(times, measured) for name, times in lines.items()},

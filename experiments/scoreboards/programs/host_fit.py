@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import Columns, FloatArray, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED

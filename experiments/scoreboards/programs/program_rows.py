@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
 from slipstick.estimators.gpu.programs.program_classes import kernel_class
@@ -22,7 +23,6 @@ from slipstick.estimators.gpu.programs.program_law import (
     machine_groups,
 )
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.program_data import INDUCTOR, Program, ProgramRun
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Op

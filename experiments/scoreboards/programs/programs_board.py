@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import Same
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.prediction_bands import Fold
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.program_data import EAGER, INDUCTOR, ProgramRun, programs, runs_of
 from slipstick.experiments.scoreboards.programs.program_refit import ProgramTimes, some_networks
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows

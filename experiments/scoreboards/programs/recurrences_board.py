@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import FloatArray, LawRows
+from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, folds, left_out
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
 from slipstick.estimators.gpu.kernels.recurrent_law import DEEPBENCH, NAME, PYTORCH, RecurrentLaw, columns_of, groups_of

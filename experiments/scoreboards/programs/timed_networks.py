@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pandas as pd
 
-from slipstick.estimators.symbolic.lambdified import FloatArray
+from slipstick.common.array_types import FloatArray
 from slipstick.experiments.scoreboards.programs.image_networks import names
 from slipstick.experiments.scoreboards.programs.vision_law import (
     NetworkRow,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawRows
 from slipstick.estimators.gpu.programs.program_classes import (
@@ -30,7 +31,6 @@ from slipstick.estimators.gpu.programs.program_law import (
 )
 from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.programs.image_networks import image_network
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
@@ -135,7 +135,7 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
             key = op.kind, op.dtype, op.dims, op.attributes, op.cost
             distinct[key] = op, distinct.get(key, (op, 0.0))[1] + float(op.times)
     operations = [(op, times, kernel_class(op)) for op, times in distinct.values()]
-    sides = [bounds(op, target) for op, *_ in operations]
+    sides = np.stack(bounds([op for op, *_ in operations], target), axis=1)
     names = [name for *_, name in operations]
     count = [times for _, times, _ in operations]
     issued = [0.0 if op.kind in NOT_ISSUED else times * issues(op) for op, times, _ in operations]
@@ -143,7 +143,7 @@ def network_row(model: str, pixels: int, batch: int, setting: Setting, target: M
     half = [op.dtype in HALF for op, *_ in operations]
     mode = COMPILED if setting.mode == "compiled" else UNGROUPED
     groups = {**machine_groups(target.family), MODE: mode, HOST: target.name}
-    known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), np.array(sides)
+    known = np.array(shapes), np.array(half, dtype=float), np.array(count), np.array(issued), sides
     return NetworkRow(tuple(names), *known, groups)
 
 

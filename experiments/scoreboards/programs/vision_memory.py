@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, digest
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.fitting.prediction_bands import folds
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.memory_need import CONTEXT, NAME
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
@@ -59,7 +59,7 @@ class LargestBatches:
     refused: FloatArray
     there: float
 
-    def only(self, chosen: npt.NDArray[np.bool_]) -> LargestBatches:
+    def only(self, chosen: Mask) -> LargestBatches:
         """Those of which `chosen` is true."""
         return LargestBatches(self.frame[chosen], self.fitted[chosen], self.refused[chosen], self.there)
 
@@ -129,13 +129,13 @@ def most_likely(steps: LargestBatches) -> tuple[float, float]:
     return float(FACTORS[at]), float(SCATTERS[wide])
 
 
-def right(steps: LargestBatches, factor: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def right(steps: LargestBatches, factor: npt.ArrayLike) -> Mask:
     """Whether the batch that fitted is said to fit, and the next larger one not to, shape (networks,)."""
     high, low = steps.shares()
     return np.asarray((np.asarray(factor) <= high) & (np.asarray(factor) > low))
 
 
-def within_a_step(steps: LargestBatches, factor: FloatArray) -> npt.NDArray[np.bool_]:
+def within_a_step(steps: LargestBatches, factor: FloatArray) -> Mask:
     """Whether the largest batch that is said to fit is the right one or its neighbour, shape (networks,)."""
     result = []
     for place, (_, row) in enumerate(steps.frame.iterrows()):
@@ -151,8 +151,8 @@ def words(steps: LargestBatches, factor: FloatArray, scatter: FloatArray) -> tup
     """Shares of wrong verdicts ("fits" of what did not run, "does not fit" of what did), and of "may not fit"."""
     wide = np.exp(QUANTILE * scatter)
     left = steps.there - CONTEXT
-    wrong: list[npt.NDArray[np.bool_]] = []
-    open_: list[npt.NDArray[np.bool_]] = []
+    wrong: list[Mask] = []
+    open_: list[Mask] = []
     for size, ran in ((steps.fitted, True), (steps.refused[np.isfinite(steps.refused)], False)):
         there = np.isfinite(steps.refused) if not ran else np.ones(len(steps.fitted), dtype=bool)
         fits, not_ = size * factor[there] * wide[there] <= left, size * factor[there] / wide[there] > left
@@ -161,7 +161,7 @@ def words(steps: LargestBatches, factor: FloatArray, scatter: FloatArray) -> tup
     return float(np.concatenate(wrong).mean()), float(np.concatenate(open_).mean())
 
 
-def by_activations(known: LargestBatches, wanted: LargestBatches) -> npt.NDArray[np.bool_]:
+def by_activations(known: LargestBatches, wanted: LargestBatches) -> Mask:
     """`right` by bytes in proportion to a network's activations, the share fitted to known rows: the baseline."""
     both = np.isfinite(known.refused)
     plain_known, plain = (_plain(steps) for steps in (known, wanted))
@@ -183,7 +183,7 @@ def repeated(frame: pd.DataFrame) -> float:
     return float(np.mean([len(one) == 1 for one in same])) if same else float("nan")
 
 
-def left_out(known: LargestBatches, judged: LargestBatches) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:
+def left_out(known: LargestBatches, judged: LargestBatches) -> tuple[FloatArray, FloatArray, Mask]:
     """(factor, scatter, `right` by activations) of each row, by the other families, in five folds."""
     families = judged.frame["family"].astype(str)
     factor, scatter = np.empty(len(families)), np.empty(len(families))

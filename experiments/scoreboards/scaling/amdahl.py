@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 def amdahl(series: Series, to: FloatArray) -> FloatArray:

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
 Law = Callable[[FloatArray], FloatArray]
@@ -108,7 +108,7 @@ class FormAnswers:
     low: FloatArray
     high: FloatArray
 
-    def only(self, some: npt.NDArray[np.bool_]) -> FormAnswers:
+    def only(self, some: Mask) -> FormAnswers:
         """Some of the answers."""
         return FormAnswers(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
 

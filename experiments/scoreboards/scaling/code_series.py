@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Priors, Recalibration
 from slipstick.estimators.scaling.series import Series, verdicts
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, every_series
 from slipstick.experiments.scoring.score import Data
@@ -73,7 +72,7 @@ class CodeTargets:
     amdahl: FloatArray
     last: FloatArray
 
-    def only(self, some: npt.NDArray[np.bool_]) -> CodeTargets:
+    def only(self, some: Mask) -> CodeTargets:
         """Some of the targets."""
         return CodeTargets(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
 

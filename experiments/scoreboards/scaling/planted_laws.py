@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.series import Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -86,10 +86,10 @@ class PlantedAnswers:
     low: FloatArray
     high: FloatArray
     probability: FloatArray
-    trusted: npt.NDArray[np.bool_]
+    trusted: Mask
     amdahl: FloatArray
 
-    def only(self, some: npt.NDArray[np.bool_]) -> PlantedAnswers:
+    def only(self, some: Mask) -> PlantedAnswers:
         """Some of the answers."""
         return PlantedAnswers(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
 
@@ -98,7 +98,7 @@ class PlantedAnswers:
         return np.asarray(100 * scores.relative_errors(getattr(self, name), self.truth))
 
     @property
-    def near(self) -> npt.NDArray[np.bool_]:
+    def near(self) -> Mask:
         """Which answers are within 20 %."""
         return np.asarray(self.errors() <= 100 * NEAR)
 

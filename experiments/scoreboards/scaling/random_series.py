@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.base.sureness import NEAR
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.series import Series, verdicts
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.amdahl import amdahl
 from slipstick.experiments.scoreboards.scaling.closed_forms import closed_form_rows
 from slipstick.experiments.scoreboards.scaling.planted_laws import planted_rows
@@ -141,7 +140,7 @@ def random_rows(data: Data) -> Iterator[ValidationRow]:
     yield from closed_form_rows()
 
 
-def _near(predicted: Forecasts) -> npt.NDArray[np.bool_]:
+def _near(predicted: Forecasts) -> Mask:
     return np.asarray(scores.relative_errors(predicted.ours, predicted.truth) <= NEAR)
 
 
@@ -179,7 +178,7 @@ def _cell(setting: SeriesSampling, ratio: int, i: int, predicted: Forecasts, jud
         yield _share(case, _near(predicted)[:, i][trusted], "trusted within 20 %", 85.0)
 
 
-def _share(case: str, held: npt.NDArray[np.bool_], metric: str, least: float) -> ValidationRow:
+def _share(case: str, held: Mask, metric: str, least: float) -> ValidationRow:
     share = 100 * float(np.mean(held)) if held.size else None
     ok = None if share is None else share >= least
     return ValidationRow(

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.scaling.extrapolate import extrapolate_many
 from slipstick.estimators.scaling.series import KINDS, Series
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.scaling.code_series import code_rows
 from slipstick.experiments.scoreboards.scaling.random_series import random_rows
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, read_collection

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_file import FittedFile, digest
 from slipstick.estimators.fitting.model_averaging import Average
 from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
 from slipstick.estimators.scaling.averaged_scaling import averaged
 from slipstick.estimators.scaling.laws.priors import FITTED_NAME, PRIORS, Recalibration
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.scaling.code_series import CodeCase, code_cases
 from slipstick.experiments.scoreboards.scaling.series_collection import MORE, every_series

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.scaling.series import KINDS
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoring.score import Data, MissingError
 
 MORE = (("scaling/index.csv", "scaling/series.csv"), ("scaling/index_more.csv", "scaling/series_more.csv"))

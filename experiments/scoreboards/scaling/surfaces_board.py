@@ -22,12 +22,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.scaling.surfaces import extrapolate_surface
 from slipstick.estimators.scaling.surfaces.surface_candidates import powers
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -142,7 +141,6 @@ CHOSEN = {"VASP": ("threads == 1 and ncore > 0", ("problem", "folder", "nodes", 
 BINS = (("2x", 1.45, 2.9), ("4x", 2.9, 5.7), ("8x", 5.7, 11.4), (">11x", 11.4, np.inf))
 LEAST_LEVELS = 5
 CUTS = 3
-Mask = npt.NDArray[np.bool_]
 NOISES = (0.0, 0.03, 0.10)
 SEEDS = 2
 LEVEL = 0.80

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.opener import head
 from slipstick.estimators.sampling.iteration_choice import RepresentativeSet
 from slipstick.estimators.sampling.length_groups import times_by_length
@@ -25,7 +26,7 @@ from slipstick.estimators.sampling.seqpoint import select
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
-from slipstick.workloads.runs.iterations import FloatArray, Iterations
+from slipstick.workloads.runs.iterations import Iterations
 
 MEASURED = "sequences/measured_cpu"
 

@@ -21,7 +21,7 @@ from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import Deployment
-from slipstick.estimators.serving.serving_answer import mean_batch, means, simulated_run
+from slipstick.estimators.serving.serving_runs import mean_batch, means, simulated_run
 from slipstick.experiments.scoreboards.serving.inferencex import ENGINES, FILE, SYSTEMS
 from slipstick.experiments.scoreboards.serving.serving_rows import machine_of_system, model_named, stored_in
 from slipstick.experiments.scoring.score import PERCENT, Data, MissingError, Scored

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.engine_steps.engines import step_parameters
 from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import FloatArray, Grouping, LawFit, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated
 from slipstick.estimators.serving.batching.closed_loop import Load, steady

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_json, require_mapping
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
 from slipstick.estimators.serving.deployment import Deployment
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoreboards.serving.serving_rows import model_named
 from slipstick.experiments.scoring.score import PERCENT, Data, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped

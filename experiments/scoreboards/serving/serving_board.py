@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.engines import ServingFit
 from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
 from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.scoreboards.serving.disaggregated import pool_scores
 from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE

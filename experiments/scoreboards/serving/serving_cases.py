@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, why_missing
 from slipstick.experiments.scoreboards.serving import serving_rows
 from slipstick.experiments.scoreboards.serving.serving_baselines import nearest_scaled, one_efficiency

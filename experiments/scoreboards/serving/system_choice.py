@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-FloatArray = npt.NDArray[np.float64]
 LIMITS = (10e-3, 20e-3, 30e-3, 50e-3)
 ENOUGH = 20
 MISS_GOAL, REGRET_GOALS = 10.0, (5.0, 20.0)
@@ -68,7 +67,7 @@ def picks(predicted: Predictions, kind: str, held: str, half: float) -> Iterator
             yield ValidationRow("serving/silicon", case, held, len(regret), name, "%", value, theirs, goal, ok)
 
 
-def _groups(cases: Sequence[SiliconCase]) -> list[npt.NDArray[np.int64]]:
+def _groups(cases: Sequence[SiliconCase]) -> list[IntArray]:
     """Rows among which a buyer picks: one model and machine, one pair of lengths."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, case in enumerate(cases):
@@ -78,7 +77,7 @@ def _groups(cases: Sequence[SiliconCase]) -> list[npt.NDArray[np.int64]]:
 
 
 def _picked(
-    groups: Sequence[npt.NDArray[np.int64]],
+    groups: Sequence[IntArray],
     tpot: FloatArray,
     rate: FloatArray,
     limit: float,

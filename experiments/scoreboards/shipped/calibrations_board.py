@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement, Spread
 from slipstick.estimators.base.protocols import CompiledEstimator
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
@@ -20,7 +21,6 @@ from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.posterior import Coordinates
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import machine

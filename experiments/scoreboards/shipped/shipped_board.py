@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
@@ -40,7 +41,6 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, jo
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, Scatter, at_least, left, of_one_source
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.registry import CALIBRATIONS

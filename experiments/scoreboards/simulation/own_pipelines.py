@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.frames import csv_frame, write_csv
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.simulation.input_pipeline import Pipeline
 from slipstick.estimators.simulation.job import Job
 from slipstick.estimators.simulation.stage import Stage
@@ -99,10 +99,10 @@ def _counted(job: Job) -> list[tuple[Stage, int]]:
     return list(zip(job.pipeline.stages, job.pipeline.items_for(job.steps), strict=True))
 
 
-def _at_barriers(times: Sequence[Floats]) -> float:
+def _at_barriers(times: Sequence[FloatArray]) -> float:
     barrier = threading.Barrier(len(times) + 1)
 
-    def work(mine: Floats) -> None:
+    def work(mine: FloatArray) -> None:
         barrier.wait()
         for seconds in mine.tolist():
             time.sleep(seconds)
@@ -121,7 +121,7 @@ def _at_barriers(times: Sequence[Floats]) -> float:
     return seconds
 
 
-def _in_a_row(job: Job, times: Sequence[Floats]) -> float:
+def _in_a_row(job: Job, times: Sequence[FloatArray]) -> float:
     stages = job.pipeline.stages
     buffers: list[queue.Queue[int]] = [queue.Queue(stage.buffer or 0) for stage in stages]
     pools = {name: threading.Semaphore(capacity) for name, capacity in job.pipeline.resources.items()}

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.cpu.xeon_phi_study import MEASURED_THREADS, SIZES, TABLE_IV_S
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.fitting.scores import LEVEL
-from slipstick.estimators.schedules.max_plus import Floats
 from slipstick.estimators.schedules.trace_replay import replay
 from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.batching.server import simulate
@@ -282,14 +282,14 @@ def _servers(data: Data) -> Iterator[tuple[str, list[dict[str, float]], list[dic
 
 
 def _fitted_law(known: list[dict[str, float]]) -> tuple[float, ...]:
-    def residuals(logs: Floats) -> Floats:
+    def residuals(logs: FloatArray) -> FloatArray:
         law = (*np.exp(logs[:3]).tolist(), float(logs[3]))
         predicted = [_simulated(law, row) for row in known]
         return np.array(
             [math.log(one[name] / row[name]) for one, row in zip(predicted, known, strict=True) for name in FIGURES]
         )
 
-    def slopes(logs: Floats) -> Floats:
+    def slopes(logs: FloatArray) -> FloatArray:
         here, columns = residuals(logs), []
         for place in range(len(logs)):
             step = 0.1 if logs[place] + 0.1 <= ends[1][place] else -0.1

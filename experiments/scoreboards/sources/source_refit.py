@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.cpu.saturating_loops import STREAMS
@@ -28,7 +29,6 @@ from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
-    FloatArray,
     Grouping,
     LawFit,
     LawRows,

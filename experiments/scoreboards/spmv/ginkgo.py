@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.records import FrozenDict
@@ -35,7 +36,6 @@ from slipstick.estimators.sparse.spmv_devices import (
     amount_table,
     anchored,
 )
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.scoring.score import MAPE, Data, Scored, labelled
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -62,8 +62,6 @@ CALL_SECONDS = {"s": CALL, "ns": 2.5e-5}
 """A call by the benchmark's protocol: calls averaged back to back (raw unit s), or each waited for (raw unit ns)."""
 STATISTICS = ("rows", "cols", "nnz", "rownnz_max", "rownnz_mean", "rownnz_variance")
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Products:
@@ -79,17 +77,17 @@ class Products:
     device: str
     machine: Machine
     call: float
-    seconds: Floats
-    dims: dict[str, Floats]
+    seconds: FloatArray
+    dims: dict[str, FloatArray]
     stored: str = "csr"
 
     @property
-    def amount(self) -> Floats:
+    def amount(self) -> FloatArray:
         """What each product does, by the terms of `spmv_devices`."""
         return amount_table(self.dims, self.machine, self.call, self.stored)
 
     @property
-    def roofline(self) -> Floats:
+    def roofline(self) -> FloatArray:
         """A call, and the bytes that must move at the data sheet's bandwidth."""
         return np.asarray(self.amount[:, :2].sum(axis=1))
 
@@ -203,9 +201,7 @@ WIDENINGS = (1.0, 1.5, 2.0, 3.0, 5.0, 100.0)
 DRAWS = 40
 
 
-def widenings(
-    ratios: Sequence[npt.NDArray[np.float64]], machine_spread: float, matrix_spread: float
-) -> dict[int, float]:
+def widenings(ratios: Sequence[FloatArray], machine_spread: float, matrix_spread: float) -> dict[int, float]:
     """By number of anchors, the factor on a matrix's scatter with which they helped devices left out the most.
 
     Few anchors are believed less than a normal law would have it, since one matrix may be far off: the geometric mean
@@ -226,7 +222,7 @@ def widenings(
     return result
 
 
-def _error(ratio: Floats, count: int, machine_spread: float, matrix_spread: float, doubt: float = 1.0) -> float:
+def _error(ratio: FloatArray, count: int, machine_spread: float, matrix_spread: float, doubt: float = 1.0) -> float:
     """Mean relative error on the other products with so many anchors drawn; `ratio`: measured over predicted."""
     random, errors = np.random.default_rng(0), []
     for _ in range(DRAWS):
@@ -270,7 +266,7 @@ def pooled(known: Mapping[str, Products], costs: Mapping[str, DeviceCosts], name
     return SpmvDevices(tuple(costs[name] for name in names), float(np.median(ratios)), stored=known[names[0]].stored)
 
 
-def predict(model: SpmvDevices, products: Products) -> Floats:
+def predict(model: SpmvDevices, products: Products) -> FloatArray:
     """Seconds of the given products, under their protocol of calls."""
     return replace(model, call=products.call).seconds(products.dims, products.machine)
 
@@ -351,8 +347,8 @@ def public_products(data: Data) -> Iterator[Scored | ValidationRow]:
         yield from (_anchored_row(test, trained, predicted, count) for count in ANCHORS)
 
 
-def _scored(test: Products, trained: TrainedDevices, predicted: Floats) -> Scored:
-    def hindsight(terms: list[int]) -> Floats:
+def _scored(test: Products, trained: TrainedDevices, predicted: FloatArray) -> Scored:
+    def hindsight(terms: list[int]) -> FloatArray:
         amount = test.amount * terms
         cost = fit_device(amount, test.seconds, test.machine).cost
         return np.asarray(amount @ [cost[term] for term in TERMS])
@@ -376,7 +372,7 @@ def _scored(test: Products, trained: TrainedDevices, predicted: Floats) -> Score
     )
 
 
-def _anchored_row(test: Products, trained: TrainedDevices, ours: Floats, count: int) -> ValidationRow:
+def _anchored_row(test: Products, trained: TrainedDevices, ours: FloatArray, count: int) -> ValidationRow:
     """Scored on the matrices not measured, the mean over draws of which ones were."""
     spreads = (trained.machine_spread, trained.matrix_spread)
     scored = _error(test.seconds / ours, count, *spreads, trained.doubt(count))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, HostKernels
 from slipstick.estimators.sparse.reuse_model import State
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.measure.spmv.labels import KernelLabels, Key, MeasuredProduct, shipped_products
 from slipstick.experiments.methods.spmv.kernel_fits import fit_kernels, ran_together
 from slipstick.experiments.scoring.score_rows import ValidationRow

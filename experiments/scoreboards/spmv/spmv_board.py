@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.sparse.reuse_model import State
 from slipstick.experiments.calibrate.public_data import data_folder
@@ -25,7 +26,6 @@ from slipstick.experiments.scoreboards.spmv.pagerank_scores import rows as own_p
 from slipstick.experiments.scoring.score import Board
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
-Floats = npt.NDArray[np.float64]
 OWN = ("own labels", "own labels, families left out", "own products by kernel", "own PageRank runs")
 GOALS: Mapping[State, Mapping[str, float]] = {
     "hot": {"block": 0.037, "matrix": 0.025, "matrix max": 0.08},
@@ -69,10 +69,10 @@ def kept_families() -> list[ValidationRow]:
     ]
 
 
-def linear(known: LabelledBlocks, scored: LabelledBlocks) -> Floats:
+def linear(known: LabelledBlocks, scored: LabelledBlocks) -> FloatArray:
     """A straight line in log time over the mean and the largest distance of columns."""
 
-    def design(blocks: LabelledBlocks) -> Floats:
+    def design(blocks: LabelledBlocks) -> FloatArray:
         steps = blocks.inputs
         return np.stack([np.ones(len(steps)), steps.mean(axis=1), steps.max(axis=1)], axis=1)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.estimate import Spread
@@ -25,7 +26,6 @@ from slipstick.estimators.fitting.scores import log_errors, mean_error
 from slipstick.estimators.fitting.student_t import student_scale, student_scatter
 from slipstick.estimators.schedules.infeed import InfeedOverlap, infeed_share
 from slipstick.estimators.symbolic.formula import parameters, with_parameters
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.question.registry import CALIBRATIONS

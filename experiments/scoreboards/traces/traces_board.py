@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.gpu.kernels.traced_kernels import KernelScaling, between_vendors, doubted
 from slipstick.estimators.schedules.trace_replay import replay
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.replay.trace_whatif import TraceChange, trace_whatif
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoring.score import Board, Data, MissingError

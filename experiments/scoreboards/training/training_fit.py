@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawRows
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds, mean_inner
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import (

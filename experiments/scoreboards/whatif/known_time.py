@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.question import question

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.base.ratio_band import NEAR, RatioBand
 from slipstick.estimators.fitting import scores
@@ -24,7 +25,6 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.prediction_bands import WORTH, Places, folds
 from slipstick.estimators.fitting.ratio_uncertainty import NAME, OTHER_MACHINE, OTHER_NETWORKS, OTHER_SIZES
 from slipstick.estimators.gpu.transfer.kernel_class import times
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, Mask
 from slipstick.estimators.fitting import scores
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.scoring.score import Metric, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow
 
@@ -94,7 +93,7 @@ class Ratios:
         yield replace(row, ok=held)
 
     @property
-    def _clear(self) -> npt.NDArray[np.bool_]:
+    def _clear(self) -> Mask:
         """Which of the ratios have a direction."""
         if self.directions is not None:
             return np.asarray(self.directions != 1.0)

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.model_averaging import Average
 from slipstick.estimators.scaling.laws.marginal_likelihood import noises
 from slipstick.estimators.scaling.laws.priors import PRIORS
-from slipstick.estimators.symbolic.lambdified import FloatArray
 
 
 @pytest.mark.parametrize("runs", [(1.0,) * 6, (3.0, 1.0, 2.0, 3.0, 3.0, 5.0)])

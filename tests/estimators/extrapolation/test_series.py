@@ -86,3 +86,18 @@ def test_kind_is_strong_only_where_time_falls() -> None:
     assert kind_of(Series.of([1, 2, 4], [4.0, 2.0, 1.0], "nodes"))[0] == "strong"
     assert kind_of(Series.of([1, 2, 4], [4.0, 4.1, 4.2], "nodes"))[0] == "weak"
     assert kind_of(Series.of([1, 2, 4], [4.0, 8.0, 16.0], "rows"))[0] == "problem_size"
+
+
+def test_repeats_at_one_point_leave_the_doubt_between_laws() -> None:
+    """600,000 runs at 8 threads say where that point lies, and little of what a law does beyond it."""
+    threads, times = np.array([1.0, 2.0, 4.0, 8.0]), np.array([100.0, 53.0, 28.0, 16.0])
+    noise = 1 + 0.03 * np.sin(np.arange(600_000))
+    few = extrapolate(Series.of(threads, times, "threads"), [32.0], "strong")
+    many = extrapolate(
+        Series.of(np.append(threads, np.full(len(noise), 8.0)), np.append(times, 16.0 * noise), "threads"),
+        [32.0],
+        "strong",
+    )
+    assert few.low and few.high and many.low and many.high
+    assert many.value[0] == pytest.approx(few.value[0], rel=0.2)
+    assert np.log(many.high[0] / many.low[0]) > 0.7 * np.log(few.high[0] / few.low[0])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fit_model import fit
@@ -23,7 +24,6 @@ from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
-from slipstick.estimators.symbolic.lambdified import FloatArray
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.programs import program_rows
@@ -59,10 +59,10 @@ OPERATIONS = (
 @pytest.mark.parametrize("name", ["h100-sxm", "l40s", "t4", "mi300x", "rtx-4090"])
 def test_no_operation_beats_its_machine(name: str) -> None:
     """Peaks and bandwidth of the data sheet bound every kernel, depthwise convolutions' caches aside."""
-    model = program_kernels(machine(name).family)
+    model = ProgramRuntimes()
     for op, time in zip(OPERATIONS, model.times(OPERATIONS, machine(name)), strict=True):
         if class_of(op) != "convolution.depthwise":
-            sides = bounds(op, machine(name))
+            sides = bounds([op], machine(name))
             assert time > 0.9 * max(sides.arithmetic, sides.traffic)
             again = 2 if op.kind == "softmax" else 1  # read up to three times
             assert sides.traffic * INLINE_ECC <= sides.main * again  # check bits move too
@@ -98,15 +98,15 @@ def test_what_the_last_cache_holds_is_not_read_from_memory() -> None:
         for n in (2**21, 2**26)
     )
     wide, narrow = machine("l40s"), machine("a10g")
-    assert bounds(small, wide).traffic < 0.5 * bounds(small, wide).main
-    assert bounds(small, narrow).traffic > 0.6 * bounds(small, narrow).main
-    assert bounds(large, wide).traffic > 0.6 * bounds(large, wide).main
+    assert bounds([small], wide).traffic < 0.5 * bounds([small], wide).main
+    assert bounds([small], narrow).traffic > 0.6 * bounds([small], narrow).main
+    assert bounds([large], wide).traffic > 0.6 * bounds([large], wide).main
 
 
 def test_few_rows_keep_few_cores_busy() -> None:
     on = machine("h100-sxm")
     few, many = (operation("s", "softmax", {"rows": n, "columns": 2**20}, "float32") for n in (4, 132))
-    assert bounds(few, on).cores == pytest.approx(bounds(many, on).cores)
+    assert bounds([few], on).cores == pytest.approx(bounds([many], on).cores)
 
 
 def test_a_row_is_the_work_of_one_block() -> None:
@@ -117,8 +117,8 @@ def test_a_row_is_the_work_of_one_block() -> None:
         for function in ("layer", "batch")
     )
     wide = on.using({"cores": 2 * on.cores})
-    assert bounds(layer, wide).cores == pytest.approx(bounds(layer, on).cores)
-    assert bounds(layer, on).cores == pytest.approx(4 * bounds(batch, on).cores)
+    assert bounds([layer], wide).cores == pytest.approx(bounds([layer], on).cores)
+    assert bounds([layer], on).cores == pytest.approx(4 * bounds([batch], on).cores)
 
 
 def test_rows_that_a_cache_holds_are_read_once_from_memory() -> None:
@@ -128,17 +128,17 @@ def test_rows_that_a_cache_holds_are_read_once_from_memory() -> None:
         operation("s", "softmax", {"rows": 2**30 // columns, "columns": columns}, "float32")
         for columns in (2**19, 2**10)
     )
-    assert bounds(long, on).traffic == pytest.approx(2 * bounds(long, on).main, rel=0.1)
-    assert bounds(short, on).traffic == pytest.approx(bounds(short, on).main, rel=0.1)
+    assert bounds([long], on).traffic == pytest.approx(2 * bounds([long], on).main, rel=0.1)
+    assert bounds([short], on).traffic == pytest.approx(bounds([short], on).main, rel=0.1)
 
 
 def test_a_cap_bounds_float32_products() -> None:
     """An L40S has room for 42 of its 92 TFLOP/s under 350 W (7 pJ a flop): public products reach no more."""
     on = machine("l40s")
     product = OPERATIONS[3]
-    arithmetic = bounds(product, on).arithmetic
+    arithmetic = bounds([product], on).arithmetic
     assert 2 * 4096**3 / arithmetic == pytest.approx((350 - 52.5) / 7.02e-12, rel=1e-6)
-    free = bounds(product, on.using({"power.cap": 2000.0})).arithmetic
+    free = bounds([product], on.using({"power.cap": 2000.0})).arithmetic
     assert 2 * 4096**3 / free == pytest.approx(on.peak("vector", "float32"))
 
 
@@ -155,7 +155,7 @@ ISSUED = ("issue", "")
 def test_the_fit_and_the_answer_are_one_formula(device: str) -> None:
     """What ships, by the law that was fitted and by the formula that answers: groups of the machine included."""
     fit = load_fitted(PROGRAMS_FILE).fit(NAME)
-    names = list(program_kernels("").compute)
+    names = list(program_kernels("").sides["compute"])
     one = timed("", device, {"a": Program(OPERATIONS, ())}, names, np.zeros(1))
     told = np.exp(program_rows.FittedPrograms(tuple(names), fit).logs(one))
     on_device = ProgramRuntimes().times(OPERATIONS, machine(device)).sum()

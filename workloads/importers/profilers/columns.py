@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 LATEST = 1 << 61
 """Clocks beyond it are broken: differences of two of them would overflow."""
-
-Whole = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +26,13 @@ class EventColumns:
     """
 
     category: str
-    start: Whole
-    end: Whole
-    names: Whole
+    start: IntArray
+    end: IntArray
+    names: IntArray
     labels: tuple[str, ...] | None
-    process: Whole
-    thread: Whole
-    arguments: Mapping[str, Floats] = field(default_factory=dict)
+    process: IntArray
+    thread: IntArray
+    arguments: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 def event_table(
@@ -92,7 +90,7 @@ class _Codes:
     def code(self, label: str) -> int:
         return self.known.setdefault(label, len(self.known))
 
-    def of(self, numbers: Whole, labels: Mapping[int, str] | None = None) -> npt.NDArray[np.int32]:
+    def of(self, numbers: IntArray, labels: Mapping[int, str] | None = None) -> npt.NDArray[np.int32]:
         """Codes of numbers by their labels; a number without one is its own."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
         codes = [self.code(str(n) if labels is None else labels.get(n, f"name {n}")) for n in distinct.tolist()]

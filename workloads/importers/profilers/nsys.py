@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.sqlite_files import SqliteTables, tables
-from slipstick.workloads.importers.profilers.columns import EventColumns, Whole, event_table
+from slipstick.workloads.importers.profilers.columns import EventColumns, event_table
 from slipstick.workloads.runs.event_table import EventTable, TraceNotes
 
 KERNELS, COPIES, FILLS = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET"))
@@ -75,7 +75,7 @@ class _Processes:
 
     known: dict[int, int] = field(default_factory=dict)
 
-    def correlated(self, correlation: Whole, process: Whole) -> npt.NDArray[np.float64]:
+    def correlated(self, correlation: IntArray, process: IntArray) -> FloatArray:
         """Correlation numbers that differ between processes; NaN where there is none."""
         numbers, places = np.unique(process, return_inverse=True)
         order = np.array([self.known.setdefault(number, len(self.known)) for number in numbers.tolist()], dtype=float)
@@ -121,7 +121,7 @@ def _device(tables: SqliteTables, processes: _Processes) -> Iterator[EventColumn
         )
 
 
-def _copy_names(kind: Whole, source: Whole, target: Whole) -> tuple[Whole, tuple[str, ...]]:
+def _copy_names(kind: IntArray, source: IntArray, target: IntArray) -> tuple[IntArray, tuple[str, ...]]:
     """Codes and names such as "Memcpy HtoD (Pageable -> Device)"."""
     combined, codes = np.unique(np.stack([kind, source, target], axis=1), axis=0, return_inverse=True)
     labels = []
@@ -159,7 +159,7 @@ def _host(tables: SqliteTables, processes: _Processes) -> Iterator[EventColumns]
             yield _ranges(rows[~registered], names, labels)
 
 
-def _ranges(rows: Whole, names: Whole, labels: tuple[str, ...] | None) -> EventColumns:
+def _ranges(rows: IntArray, names: IntArray, labels: tuple[str, ...] | None) -> EventColumns:
     process, thread = rows[:, 3] >> _THREAD_BITS, rows[:, 3] & (1 << _THREAD_BITS) - 1
     return EventColumns(
         "user_annotation", rows[:, 1], rows[:, 2], names, labels,

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.workloads.importers.traces.activity import DEVICE
 from slipstick.workloads.importers.traces.trace_graph import KINDS, Nodes, TraceGraph
 from slipstick.workloads.runs.event_table import EventTable
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 BLOCKING = ("Synchronize", "Memcpy", "Launch")
 COLLECTIVES = ("nccl", "rccl", "AllReduce", "AllGather", "ReduceScatter")
@@ -42,7 +39,7 @@ Cut = tuple[float, int, int]
 """Time, what happens (LAUNCH, ...), and the event; of RETURNED the device operation that was waited for."""
 
 
-def rows_by_number(numbers: Floats, rows: Rows, wanted: Floats) -> Rows:
+def rows_by_number(numbers: FloatArray, rows: IntArray, wanted: FloatArray) -> IntArray:
     """The last of some rows that has each wanted number; -1 where none has. Numbers may be NaN, which nothing has."""
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
@@ -76,8 +73,8 @@ class Builder:
     """
 
     table: EventTable
-    rows: Rows
-    call: Rows
+    rows: IntArray
+    call: IntArray
     where: str
 
     def __post_init__(self) -> None:
@@ -131,7 +128,7 @@ class Builder:
         by_name = {name: place for place, name in enumerate(dict.fromkeys(names))}
         return np.array([by_name[name] for name in names], dtype=np.int32)[lanes], list(by_name)
 
-    def _ended_before(self, lanes: npt.NDArray[np.int32], end: Floats) -> Rows:
+    def _ended_before(self, lanes: npt.NDArray[np.int32], end: FloatArray) -> IntArray:
         """The last operation of the same stream that ends before each does: streams may overlap (branches, tails)."""
         ended = np.full(len(end), -1, dtype=np.int64)
         for lane in range(len(self.lanes)):
@@ -145,11 +142,11 @@ class Builder:
         return ended
 
     @property
-    def end(self) -> Floats:
+    def end(self) -> FloatArray:
         """Seconds at which each device operation ends."""
         return self.start + self.service
 
-    def cuts(self, calls: Rows, more: list[Cut]) -> tuple[Floats, npt.NDArray[np.int8], Rows]:
+    def cuts(self, calls: IntArray, more: list[Cut]) -> tuple[FloatArray, npt.NDArray[np.int8], IntArray]:
         """When the host lane is cut, what happens there, and the event or device operation: in order of time."""
         table = self.table
         known = self.launched_by[self.launched_by >= 0]
@@ -185,7 +182,7 @@ class Builder:
         order = np.lexsort((np.arange(len(time)), turn, what == LAUNCH, time))
         return time[order], what[order], event[order]
 
-    def graph(self, calls: Rows, markers: list[tuple[str, float, float]], more: list[Cut]) -> TraceGraph:
+    def graph(self, calls: IntArray, markers: list[tuple[str, float, float]], more: list[Cut]) -> TraceGraph:
         """The graph: launches joined with their kernels, waits between streams inferred, numbered by measured ends."""
         marks: list[Cut] = [(time, MARK, -1) for _, begin, finish in markers for time in (begin, finish)]
         time, what, event = self.cuts(calls, more + marks)
@@ -238,7 +235,7 @@ class Builder:
         steps = [(at_mark[begin], at_mark[finish]) for _, begin, finish in markers]
         return _numbered(nodes, edges, steps, tuple(name for name, _, _ in markers), self.where)
 
-    def _other_stream(self, delay: Floats) -> Rows:
+    def _other_stream(self, delay: FloatArray) -> IntArray:
         """The operation of another stream that each delayed one waited for; -1 where none explains the delay."""
         other = np.full(len(delay), -1, dtype=np.int64)
         late = np.flatnonzero(delay > FOLLOW)
@@ -258,7 +255,7 @@ class Builder:
 
 def _numbered(
     nodes: Nodes,
-    edges: list[tuple[Rows, Rows, Floats, int]],
+    edges: list[tuple[IntArray, IntArray, FloatArray, int]],
     steps: list[tuple[int, int]],
     step_names: tuple[str, ...],
     where: str,

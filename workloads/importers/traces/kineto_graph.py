@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
 from slipstick.workloads.importers.traces.chrome_trace import read_events
@@ -116,7 +116,7 @@ def launches(table: EventTable) -> bool:
     return bool(np.isin(correlation[with_category(table, DEVICE) & known], calls).any())
 
 
-def _ahead(table: EventTable, device: npt.NDArray[np.int64], calls: npt.NDArray[np.int64]) -> float:
+def _ahead(table: EventTable, device: IntArray, calls: IntArray) -> float:
     """Seconds that the device's clock is before the host's at least: no kernel starts before its own launch does.
 
     Profilers translate the device's clock, and some (ROCm's) leave an offset.

@@ -1,0 +1,49 @@
+"""Numbers of a German or French locale are read alike by every reader of a table, or their row is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipstick.common.errors import InputError
+from slipstick.common.readers import read_csv_rows
+from slipstick.experiments.calibrate.measured_files import read_known_answer
+from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.importers.iteration_logs import read_log
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "rows.csv"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_decimal_commas_are_read_where_no_comma_parts_cells(tmp_path: Path, mark: str) -> None:
+    table = "length;time_s\n5;1,25\n7;1.402,5\n".replace(";", mark)
+    rows = [row for _, row in read_csv_rows(_written(tmp_path, table))]
+    assert [row["time_s"] for row in rows] == ["1.25", "1402.5"]
+
+
+def test_a_log_and_measured_times_take_them(tmp_path: Path) -> None:
+    path = _written(tmp_path, "batch;time_s\n1;0,006\n4;0,008\n")
+    times = read_log(path).times
+    assert times is not None and times.tolist() == [0.006, 0.008]
+    known = read_known_answer(str(path), machine("a100"))
+    assert [seconds for _, seconds in known.rows] == [0.006, 0.008]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("batch;time_s\n1;0.006\n4;0,008\n", "points (line 2: '0.006') beside decimal commas (line 3: '0,008')"),
+        ("batch,time_s\n1,\"0,006\"\n", "line 2: time_s = '0,006' is no number"),
+        ("batch;time_s\n1;1,234\n", "line 2: '1,234': the comma may part thousands or stand before a fraction"),
+    ],
+)  # fmt: skip
+def test_what_may_be_either_is_refused_with_its_row(tmp_path: Path, text: str, words: str) -> None:
+    path = _written(tmp_path, text)
+    with pytest.raises(InputError) as refused:
+        read_log(path)
+    assert words in str(refused.value) and str(path) in str(refused.value)
