@@ -56,7 +56,7 @@ class JobCalibration:
     def __post_init__(self) -> None:
         size = len(self.names)
         if not 0 < size <= MOST_NUMBERS or len(set(self.names)) < size or np.isfinite(self.values).sum() != size:
-            raise InputError(f"calibration of job {self.job!r}: want a finite value for each of 1 to {MOST_NUMBERS} names")
+            raise InputError(f"calibration of job {self.job!r}: want 1 to {MOST_NUMBERS} names, a finite value each")
         rows = self.covariance
         if [len(row) for row in rows] != [size] * size or not np.allclose(rows, np.transpose(rows), equal_nan=True):
             raise InputError(f"calibration of job {self.job!r}: covariance: want a symmetric table of {size} x {size}")
