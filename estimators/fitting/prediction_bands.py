@@ -171,7 +171,7 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, apar
         at, logs = np.flatnonzero([group == name for group in rows.groups[apart]]), []
         for named, (seconds, half) in zip(keys, met, strict=True):
             known, factor = (rows.groups[named], levels[named]) if isinstance(named, str) else (named, every)
-            key = [known[i] for i in at]
+            key = [known[i] for i in at.tolist()]
             log = math.log(stretch(seconds[at], half[at] * factor, rows.seconds[at], key))
             logs.append(log if len({*key} - {UNGROUPED}) >= ENOUGH else max(log, 0.0))
         factors[name] = math.exp(sum(logs) / len(logs))
