@@ -117,10 +117,10 @@ class DeviceCalibration:
         InputError
             Where none has this name; the known ones are listed.
         """
-        found = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
-        if len(found) != 1:
+        named = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
+        if len(named) != 1:
             raise unknown_name("kernel library of a program (a trainer is of train:MODEL)", name, list(self.libraries))
-        return found[0]
+        return named[0]
 
     def forecast(
         self,
