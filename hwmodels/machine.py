@@ -48,8 +48,8 @@ CARD = ("power.idle", "power.cap", "price")
 """What is stated of a whole card, and of its dies together."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
-STATED_CLOCK = f"clock.{REACHED}"
-"""The clock of the machine's file, whatever was set since, by the path of a field."""
+OVER_CACHE = f"memory.over_cache.{REACHED}"
+"""Bandwidth of main memory over that of the last cache in the machine's file, whatever was set since."""
 
 
 class Machine(Record):
@@ -252,9 +252,7 @@ class Machine(Record):
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
-        made = self.unchecked(runtime=runtime, sources=sources)
-        made._stated = self.stated
-        return made
+        return self.unchecked(runtime=runtime, sources=sources)
 
     def unchecked(self, **fields: object) -> Machine:
         """The same with other records in some fields, which are not checked anew."""
@@ -288,8 +286,9 @@ class Machine(Record):
     def _at(self, path: str) -> Any:
         if path.endswith(f".{REACHED}") and path == f"memory.{self.main_memory}.{REACHED}":
             return min(self._product(self.stated_factors(self.main_memory)), self.between_dies)
-        if path == STATED_CLOCK:
-            return self.stated.clock
+        if path == OVER_CACHE:
+            *_, last, main = self.stated.memory
+            return self.stated.bandwidth(main) / self.stated.bandwidth(last)
         value: Any = self
         above = ""
         for name in path.split("."):

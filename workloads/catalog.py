@@ -424,13 +424,13 @@ def _training(name: str, precision: str = "bf16") -> Workload:
 
 @lru_cache(maxsize=8)
 def _training_of(model: LanguageModel, precision: str) -> Workload:
-    from slipstick.workloads.language.language_step import training_of
+    from slipstick.workloads.language.language_training import training_of
 
     return training_of(model, precision)
 
 
 @lru_cache(maxsize=8)
 def _requests_to(model: LanguageModel) -> Workload:
-    from slipstick.workloads.language.language_step import requests_to
+    from slipstick.workloads.language.language_requests import requests_to
 
     return requests_to(model)

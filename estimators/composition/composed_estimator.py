@@ -280,7 +280,7 @@ class ComposedEstimator(EstimatorBase):
     ) -> Compiled | PowerCappedTimes | PointByPoint:
         """Under caps that are set."""
         inner = self._compile(workload, machine, tuple(dict.fromkeys((*free, CAP, CLOCK))), run)
-        consumed = energy_on_board(self.lowered_graph(self.graph(workload, machine), machine), machine, run)
+        consumed = energy_on_board(self, workload, machine, run)
         if isinstance(inner, PointByPoint) or consumed is None:
             return self._compile(workload, machine, free, run)
         return PowerCappedTimes(inner, consumed, machine, free)

@@ -21,11 +21,11 @@ from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
 from slipstick.estimators.composition.geometry import followed
-from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel, pooled_power, with_flop_energy
+from slipstick.estimators.power.energy import PowerModel, flop_energy, pooled_power, with_flop_energy
 from slipstick.estimators.power.power_cap import RATED_CLOCK
 from slipstick.estimators.power.serving_power_law import Use
 from slipstick.estimators.power.voltage import knee, squared_voltage
-from slipstick.estimators.roofline.roofline import serving_engine
+from slipstick.estimators.roofline.roofline import rated_flop
 from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified import evaluate, steps_of
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
@@ -83,11 +83,8 @@ def _cached_work(workload: Same[Workload], form: Hashable) -> list[tuple[Amount 
 
 def _float32_flop(op: Op, times: Amount, machine: Machine) -> Iterator[Amount]:
     """Flop of all executions, each weighted with its energy over that of a float32 flop of a vector engine."""
-    for name, amount in op.cost.items():
-        if name.startswith("flop."):
-            _, unit, dtype = name.split(".")
-            engine = serving_engine(machine, unit, dtype)
-            yield amount * times * (MATRIX_ENERGY.get(dtype, 1.0) if engine == "matrix" else 1.0)
+    for name, *served in rated_flop(op, machine):
+        yield op.cost[name] * times * flop_energy(*served)
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

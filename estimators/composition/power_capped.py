@@ -166,7 +166,8 @@ class PowerCappedTimes:
             As of the compiled composite, and where a cap is not above idle power.
         """
         rated, _ = rated_watts(self.machine)
-        given: dict[str, Any] = {CAP: self.machine.power.cap, CLOCK: self.machine.clock, **values}
+        here = {name: self.machine.get(name[8:]) for name in (CAP, CLOCK, IDLE) if name in self.inner.free}
+        given: dict[str, Any] = {**here, **values}
         refuse_idle_cap(self.machine, given[CAP])
         given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), math.inf if IDLE in values else rated)
         clock = np.asarray(given[CLOCK], dtype=np.float64)
@@ -176,6 +177,7 @@ class PowerCappedTimes:
         known = {name: given[name] for name in (*self.free, CAP)} | {CLOCK: full[CLOCK]}
         highest = np.maximum(clock, stated)
         left = clock_left(self.consumed, self.machine, known, self.inner(full), highest)
+        left = np.where(given[CAP] < rated, left, np.inf)  # at the board's rating its formulas hold, as without a cap
         if np.all(left >= clock):
             return self.inner(given)
         slow = self.inner({**full, CLOCK: np.minimum(left, clock)})
@@ -251,17 +253,14 @@ def estimate_under_cap(
         Where the cap is not above idle power.
     """
     refuse_idle_cap(machine, cap_watts(machine))
-    board = at_rated_cap(machine)
     if note := beyond_rated(machine):
-        answer = estimator.as_clocked(workload, board, run)
+        answer = estimator.as_clocked(workload, at_rated_cap(machine), run)
         return replace(answer, assumptions=(*answer.assumptions, note))
     # what the work draws is known at the stated clock: the cap's clock is that of the work there
     full = at_stated_clock(machine)
     board = at_rated_cap(full)
     answer, free = (estimator.as_clocked(workload, each, run) for each in (machine, board))
-    numbers = {**workload.defaults, **run}
-    bound = estimator.lowered_graph(estimator.graph(workload, board), board)
-    consumed = energy_on_board(bound, full, numbers)
+    consumed = energy_on_board(estimator, workload, full, run)
     if consumed is None:
         return answer
     holds = float(clock_left(consumed, full, {}, free.time, max(machine.clock, full.clock)))
@@ -295,8 +294,7 @@ def held_to_lower_clock(
     board = at_stated_clock(at_rated_cap(machine))
     if answer.energy is None or not machine.clock < board.clock:
         return answer
-    bound = estimator.lowered_graph(estimator.graph(workload, board), board)
-    consumed = energy_on_board(bound, board, {**workload.defaults, **run})
+    consumed = energy_on_board(estimator, workload, board, run)
     if consumed is None:
         return answer
     full = estimator.as_clocked(workload, board, run).time
@@ -311,9 +309,13 @@ def _without_excess(answer: Estimate) -> tuple[str, ...]:
     return tuple(text for text in answer.assumptions if not text.startswith((EXCESS, HELD)))
 
 
-def energy_on_board(workload: Workload, machine: Machine, run: Mapping[str, float]) -> Consumption | None:
+def energy_on_board(
+    estimator: ClockedEstimator, workload: Workload, machine: Machine, run: Mapping[str, float]
+) -> Consumption | None:
     """Joules of held times under the board's rated cap; None where they are unknown."""
+    board = at_rated_cap(machine)
     try:
-        return energy(workload, at_rated_cap(machine), run)
+        graph = estimator.lowered_graph(estimator.graph(workload, board), board)
+        return energy(graph, board, {**workload.defaults, **run})
     except InputError:
         return None

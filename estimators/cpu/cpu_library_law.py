@@ -21,7 +21,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
-from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate, widened
+from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop, widened
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter, parameters
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
@@ -94,11 +94,7 @@ class CpuLibrary(CheckedParameters, FormulaModel):
         """Symbols: operation.flop.*, operation.bytes_moved, operation.launches, machine.*, parameter.*."""
         if op.kind in machine.runtime.free_kinds:
             return Formula(sp.Integer(0), "s", "free under this runtime")
-        rates = []
-        for name in sorted(name for name in op.cost if name.startswith("flop.")):
-            _, unit, dtype = name.split(".")
-            engine, rated = serving_rate(machine, unit, dtype)
-            rates.append((name, engine, machine.peak_factors(engine, rated)))
+        rates = [(name, engine, machine.peak_factors(engine, at)) for name, engine, at in rated_flop(op, machine)]
         *inner, main = machine.memory
         kept = sum((capacity_of_all(machine, level) for level in inner), sp.Integer(0))
         starts = sp.Float(FORK) if op.kind == "recurrent" else None

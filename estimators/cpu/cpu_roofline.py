@@ -17,7 +17,7 @@ from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.roofline.roofline import product_of_fields, serving_rate
+from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop
 from slipstick.estimators.symbolic.cache_residency import (
     blocked_cost,
     capacity_of_all,
@@ -161,10 +161,7 @@ class _Parts:
         """Of an operation on a machine."""
         if op.kind in machine.runtime.free_kinds:
             return cls(free=True)
-        flops = []
-        for name in sorted(name for name in op.cost if name.startswith("flop.")):
-            _, unit, dtype = name.split(".")
-            flops.append((name, machine.peak_factors(*serving_rate(machine, unit, dtype))))
+        flops = [(name, machine.peak_factors(*served)) for name, *served in rated_flop(op, machine)]
         main = machine.main_memory
         caches = rated_caches(machine)
         levels = (*caches, main)

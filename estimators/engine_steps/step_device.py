@@ -14,6 +14,10 @@ from slipstick.hwmodels.machine import Machine
 
 FOUR_BITS = ("float4", "nvfp4", "mxfp4")
 WIDE = ("bfloat16", "float16", "tfloat32", "float32")
+IN_TURN = {"pcie": 2 / 3, "host": 2 / 3}
+"""What each rank beyond the second adds to an all-reduce of no bytes, over one of two ranks, by link: their parts are
+read in turn. In recorded graphs SGLang's takes 5.6, 14.4 and 26.5 us on two, four and eight L40S, and 4.6, 4.7 and 5.0
+over the NVLink of H100s (ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10, up to 64 KB)."""
 
 
 def _multiplied(engine: Engine, compute: str) -> str:
@@ -35,7 +39,8 @@ def widening(machine: Machine, compute: str) -> str:
 class Device:
     """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes.
 
-    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`).
+    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`); `turns` what
+    an all-reduce of no bytes takes over one of two ranks.
     """
 
     bandwidth: float
@@ -47,6 +52,7 @@ class Device:
     reading: float = 1.0
     computing: float = 1.0
     fixed: float = 1.0
+    turns: float = 1.0
 
     @property
     def narrower(self) -> Any:
@@ -75,6 +81,7 @@ class Device:
             machine.links[joined].bandwidth if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
             **vars(libraries_of(machine.family)),
+            turns=1 + IN_TURN.get(joined, 0.0) * max(ranks - 2, 0),
         )
 
 

@@ -157,7 +157,8 @@ class StepRates(NamedTuple):
         experts = self._group(a.expert_bytes, q.routed * q.experts, products, made)
         attention = self.attention(a.cache_bytes, a.score_flop)
         links = (a.message_bytes + a.exchange_bytes) / device.link * stages * of_links
-        fixed = of_layers + (a.messages * q.all_reduce + a.exchanges * q.exchange) * stages + q.step
+        passed = a.messages * q.all_reduce * device.turns + a.exchanges * q.exchange
+        fixed = of_layers + passed * stages + q.step
         fixed = (fixed + q.sequence * sequences) * q.fixed * device.fixed * q.factor
         return StepParts(weights, experts, attention, links, fixed)
 

@@ -109,13 +109,3 @@ def _covariance(table: Any, size: int, path: object) -> Table:
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
         raise InputError(f"{path}: covariance: want a symmetric table of {size} x {size} numbers")
     return covariance
-
-
-def listed(value: Any, path: object, field: str) -> list[Any]:
-    """A list of a file, as it stands there.
-
-    Raises InputError where it is none.
-    """
-    if not isinstance(value, list):
-        raise InputError(f"{path}: {field}: want a list")
-    return value

@@ -167,6 +167,7 @@ class LawFit:
         configuration.
     `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
     `stretches`: the same by level, in place of `stretch` for rows whose group there is unseen: the largest of theirs.
+    `apart`: by level and group, a further factor on the bands of its rows, whose errors are larger or smaller.
     `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
@@ -179,6 +180,7 @@ class LawFit:
     stretch: float = 1.0
     inner: float | None = None
     stretches: Mapping[str, float] = field(default_factory=dict)
+    apart: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
     def _known(self) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -229,7 +231,10 @@ class LawFit:
         for level, factor in self.stretches.items():
             known = self.seen(level) | {UNGROUPED}
             made = np.maximum(made, np.where([group in known for group in groups[level]], 0.0, factor))
-        return np.where(made > 0, made, self.stretch)
+        made = np.where(made > 0, made, self.stretch)
+        for level, factors in self.apart.items():
+            made = made * [factors.get(group, 1.0) for group in groups[level]]
+        return made
 
     def ratio_half_width(self, law: TimeLaw, columns: Columns, groups: Groups) -> float:
         """Half of the 80 % band of the log ratio of the first row to the second.
@@ -272,10 +277,11 @@ class LawFit:
                 for at, row in enumerate(known)
             ],
             "widths": [[parameter, level, _short(width)] for (parameter, level), width in sorted(self.widths.items())],
-            "scatter": {name: _short(value) for name, value in sorted(self.scatter.items())},
-            "shared": {name: _short(value) for name, value in sorted(self.shared.items())},
+            "scatter": _shorts(self.scatter),
+            "shared": _shorts(self.shared),
             "stretch": _short(self.stretch),
-            **({"stretches": {name: _short(v) for name, v in self.stretches.items()}} if self.stretches else {}),
+            **({"stretches": _shorts(self.stretches)} if self.stretches else {}),
+            **({"apart": {k: _shorts(of) for k, of in self.apart.items()}} if self.apart else {}),
         }
 
     @classmethod
@@ -300,6 +306,7 @@ class LawFit:
             {str(name): float(value) for name, value in document["shared"].items()},
             float(document["stretch"]),
             stretches={str(name): float(factor) for name, factor in document.get("stretches", {}).items()},
+            apart={str(k): {str(g): float(v) for g, v in of.items()} for k, of in document.get("apart", {}).items()},
         )
 
 
@@ -328,6 +335,10 @@ def half_over_levels(halves: npt.ArrayLike, seconds: npt.ArrayLike) -> FloatArra
 
 def _short(value: float) -> float:
     return float(f"{value:.6g}")
+
+
+def _shorts(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: _short(value) for name, value in sorted(values.items())}
 
 
 def _rounded(value: float, grain: float) -> float:

@@ -10,6 +10,7 @@ The order of folds follows the sorted names of the groups, never the order of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows, TimeLaw
 from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
+from slipstick.estimators.fitting.source_effects import ENOUGH
 
 Places = npt.NDArray[np.intp]
 
@@ -134,7 +136,7 @@ Key: TypeAlias = str | Sequence[str]
 """By what rows are left out together: a level of the law by its name, or the group of each row."""
 
 
-def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> LawFit:
+def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, apart: str = "") -> LawFit:
     """A fit whose bands are stretched to hold 80 % of groups of each of `keys` that are left out in turn.
 
     Each inner fold is two Gauss-Newton steps from the fit to all rows; a test holds them near fits of their own. Of
@@ -145,8 +147,11 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> L
 
     `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
         stranger.
+    `apart`: a level whose groups have a factor beside: the mean over `keys` of what those left out of their rows call
+        for, which narrows no band where fewer than `ENOUGH` were.
     """
     made, needed, errors = fit(law, rows), list[float](), list[float | None]()
+    met: list[tuple[FloatArray, FloatArray]] = []
     for named in keys:
         key = rows.groups[named] if isinstance(named, str) else named
         seconds, half = _nothing(len(rows)), _nothing(len(rows))
@@ -158,20 +163,33 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0) -> L
         off = np.abs(np.log(seconds / rows.seconds))
         errors.append(float(np.nanmean(off)) if np.isfinite(off).any() else None)
         needed.append(stretch(seconds, half, rows.seconds, key))
+        met.append((seconds, half))
     every = max([least, *(factor for key, factor in zip(keys, needed, strict=True) if not isinstance(key, str))])
     levels = {key: max(every, factor) for key, factor in zip(keys, needed, strict=True) if isinstance(key, str)}
     widest = max(every, 1.0, min(levels.values())) if levels else every
-    return replace(made, stretch=widest, inner=errors[0], stretches=levels)
+    factors: dict[str, float] = {}
+    for name in sorted({*rows.groups[apart]} - {UNGROUPED}) if apart else ():
+        at, logs = np.flatnonzero([group == name for group in rows.groups[apart]]), []
+        for named, (seconds, half) in zip(keys, met, strict=True):
+            known, factor = (rows.groups[named], levels[named]) if isinstance(named, str) else (named, every)
+            key = [known[i] for i in at.tolist()]
+            log = math.log(stretch(seconds[at], half[at] * factor, rows.seconds[at], key))
+            logs.append(log if len({*key} - {UNGROUPED}) >= ENOUGH else max(log, 0.0))
+        factors[name] = math.exp(sum(logs) / len(logs))
+    by_level = {apart: factors} if factors else {}
+    return replace(made, stretch=widest, inner=errors[0], stretches=levels, apart=by_level)
 
 
-def left_out(law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Key, least: float = 0.0) -> LeftOutRows:
+def left_out(
+    law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Key, least: float = 0.0, apart: str = ""
+) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
     promised: list[tuple[float | None, int]] = []
     for fold in outer:
         known, scored = rows.take(fold.known), rows.take(fold.scored)
         keys = (key if isinstance(key, str) else [key[i] for i in fold.known] for key in inner)
-        made = calibrated(law, known, *keys, least=least)
+        made = calibrated(law, known, *keys, least=least, apart=apart)
         seconds[fold.scored] = made.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
         promised.append((made.inner, len(scored)))

@@ -1,41 +1,35 @@
 """Which measured class of operations stands for one that nobody measured, and how much less sure that is.
 
-Data types of equal size run on the same silicon at the same rate; what moves every byte once reaches the share of the
-bandwidth that additions reach; convolutions in the types of the matrix units are products on them.
+Both types of 16 bits run on the same silicon at the same rate; what moves every byte once reaches the share of the
+bandwidth that additions reach, in every type; convolutions in the types of the matrix units are products on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from slipstick.common.size_column import Sized, largest, log2, number, smallest
-from slipstick.estimators.gpu.kernels.kernel_classes import OF_STEPS, apart, class_of, of_step
+from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
+from slipstick.estimators.gpu.kernels.kernel_classes import OF_STEPS, class_of, of_step
 from slipstick.estimators.gpu.transfer.pooling_constants import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.hwmodels.machine import HALF
-from slipstick.workloads.graph.kinds import family_of
+from slipstick.workloads.graph.kinds import SIZE_BYTES, family_of
 from slipstick.workloads.graph.workload import Op
 
-NARROW = ("float8", "float8_block", "mxfp8", "mxfp6", "int8", "float4", "nvfp4", "mxfp4")
-"""No public rows of FP4 or MXFP exist for the machines of this calibration: they stand on FP8's."""
-WEIGHTS_ALONE = 0.3
-"""Products of weights stored narrower than they are multiplied (W4A16, W8A16), by the parameters of 16-bit products: a
-judgement. The calibration has no public times of them; kernels differ by a factor of two and more. Against gpt-fast's
-README (A100, Llama 2 7B, one sequence; 105, 156 and 197 tokens/s with weights in BF16, INT8 and INT4) the default
-answers are 18, 26 and 35 % low."""
-ROLE_ALONE = 0.7
-"""Layers of experts and latent attention by the parameters of plain products and attention: a judgement. The median
-answer of 54 cases of `slipstick validate experts` was .6 of the measured time so."""
+SINGLE = ("float32", "float64")
+"""Types of vector engines; matrix engines multiply the others."""
 
 
 @dataclass(frozen=True)
 class FallbackClass:
     """A measured class that stands for another; `spread` is added to its scatter (standard deviations of log time).
 
-    The spreads are judgements, not fits. Products in FP8 have a class of their own: by BF16 parameters they are 35 to
-    43 % off, by those of FP8 on other machines 19 to 31 % (a generation left out, docs/notes/gpu-operations.md).
+    It is that of each step between the two, as classes of one machine differ that were measured both
+    (``slipstick validate --refit operations``).
     """
 
     measured: str
@@ -89,9 +83,21 @@ def _ranges(kind: str, dtype: str) -> Mapping[str, tuple[float, float]]:
     return next((MEASURED_RANGES[name] for name in names if name in MEASURED_RANGES), {})
 
 
-def fallback_class_for(name: str, measured: Collection[str]) -> FallbackClass | None:
-    """The measured class nearest to one (`class_of`); None where none resembles it."""
-    return next((one for one in _candidates(name) if one.measured in measured), None)
+def fallback_class_for(name: str, measured: Collection[str], similarity: SimilarityWeights) -> FallbackClass | None:
+    """The measured class nearest to one (`class_of`); None where none resembles it.
+
+    Of several that are as near, one whose type runs on the same engine, and is as wide.
+    """
+    spreads = dict(zip(STEPS, similarity.standing, strict=True))
+    wanted, near = _parts(name), []
+    for other in sorted(measured):
+        steps = steps_between(name, other)
+        if steps is not None:
+            dtype = _parts(other).dtype
+            wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / SIZE_BYTES.get(wanted.dtype, 1)))
+            spread = math.hypot(*(spreads[step] for step in steps))
+            near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
+    return FallbackClass(min(near)[-1], min(near)[0]) if near else None
 
 
 def spread_beyond(op: Op) -> Sized:
@@ -104,36 +110,41 @@ def spread_beyond(op: Op) -> Sized:
 
 
 def stored_narrower(op: Op) -> bool:
-    """Whether a product's weights are stored in a narrower type than it multiplies in."""
-    return op.kind == "gemm" and "weights" in op.attributes
+    """Whether a product's weights are stored in a narrower type than it multiplies in, which its class does not say.
+
+    Kernels differ by a factor of two and more. Against gpt-fast's README (A100, Llama 2 7B, one sequence; 105, 156 and
+    197 tokens/s with weights in BF16, INT8 and INT4) answers by 16-bit products are 18, 26 and 35 % low.
+    """
+    return op.kind == "gemm" and "weights" in op.attributes and not of_step(class_of(op))
 
 
-def _candidates(name: str) -> Iterator[FallbackClass]:
-    yield FallbackClass(name, 0.0)
-    if role := next((one for one in OF_STEPS if one in name.split(".")), ""):
-        alike = list(_candidates(name.partition(f".{role}")[0]))
-        yield from (FallbackClass(f"{one.measured}.{role}", one.spread) for one in alike)
-        yield from (FallbackClass(one.measured, math.hypot(one.spread, ROLE_ALONE)) for one in alike)
-        return
-    if one := apart(name):
-        yield from (FallbackClass(twin, 0.0) for twin in (one.plain, one.many))
-    kind, dtype = name.split(".")[:2]
-    if dtype in HALF:
-        yield from (FallbackClass(f"{kind}.{twin}", 0.05) for twin in HALF)
-    if kind in ("gemm", "attention"):
-        if dtype in NARROW[1:]:
-            yield FallbackClass(f"{kind}.float8", 0.25)
-        if dtype in ("tfloat32", *NARROW):
-            yield FallbackClass(f"{kind}.bfloat16", 0.15 if dtype == "tfloat32" else 0.25)
-        if dtype in ("float32", "float64"):
-            yield FallbackClass(f"{kind}.float32", 0.15)
-            yield FallbackClass(f"{kind}.bfloat16", 0.3)
-    if kind == "convolution":
-        if dtype in ("tfloat32", *HALF, *NARROW):
-            yield FallbackClass("convolution.float16", 0.05 if dtype in HALF else 0.15)
-            yield FallbackClass("gemm.bfloat16", 0.25)
-        yield FallbackClass("convolution.float32", 0.2)
-    if kind in ("norm", "softmax"):
-        yield FallbackClass(f"{kind}.float32", 0.1)
-    if family_of(kind).streams:
-        yield FallbackClass("elementwise.float32", 0.1 if kind == "elementwise" else 0.2)
+def steps_between(name: str, other: str) -> tuple[str, ...] | None:
+    """In what a measured class differs from one that it may stand for, of `STEPS`; None where it may not."""
+    wanted, known = _parts(name), _parts(other)
+    family = family_of(wanted.kind)
+    moves = (family.streams or family.follows) and known.kind == "elementwise"
+    tiles = (wanted.kind, known.kind) == ("convolution", "gemm") and not {wanted.dtype, known.dtype} & {*SINGLE}
+    less = known.role in ("", wanted.role) and known.stored in ("", wanted.stored)
+    if not less or not (wanted.kind == known.kind or moves or tiles):
+        return None
+    alike = not family.product or wanted.dtype == known.dtype or {wanted.dtype, known.dtype} <= {*HALF}
+    differ = {name for name, value in known._asdict().items() if value != wanted._asdict()[name]}
+    differ -= {"side"} if "kind" in differ else set()
+    return tuple(step for step in STEPS if step in differ | (set() if alike else {"type"}))
+
+
+class _NameParts(NamedTuple):
+    """Of the name of a class (`class_of`); "" for those that it lacks."""
+
+    kind: str
+    dtype: str
+    side: str
+    role: str
+    stored: str
+
+
+def _parts(name: str) -> _NameParts:
+    kind, dtype, *rest = name.split(".")
+    side = rest.pop(0) if rest and rest[0] not in OF_STEPS else ""
+    role, stored, *_ = (*rest, "", "")
+    return _NameParts(kind, dtype, side, role, stored)

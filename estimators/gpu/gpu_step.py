@@ -154,7 +154,7 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
         return 1.0
     relatives = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
     of_programs = sum(_family_similarity(family, machine) for family in relatives)
-    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes])
+    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], fitted_similarity())
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
@@ -237,13 +237,14 @@ def _measured_kernels(
     forecast = known.it.forecast(machine)
     belief = forecast.belief
     bounds = declared(KernelParameters)
+    measured = [one.name for one in known.it.classes if one.fits]
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
-        standing = fallback_class_for(computed, belief.noise)
+        standing = fallback_class_for(computed, measured, forecast.similarity)
         if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note

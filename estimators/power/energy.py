@@ -35,6 +35,11 @@ MATRIX_ENERGY |= {"mxfp8": 0.045, "mxfp6": 0.045, "float4": 0.0225, "nvfp4": 0.0
 rates are under one cap."""
 
 
+def flop_energy(engine: str, rated: str) -> float:
+    """Energy of a flop at the rate of an engine and data type, over that of a float32 flop in a vector engine."""
+    return MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0
+
+
 @dataclass(frozen=True)
 class PowerModel(CheckedParameters):
     """P = idle + (active idle + flop e_flop v^2 f / t + byte e_byte b / t) t / (t + settle), held at the cap.

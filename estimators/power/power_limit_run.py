@@ -11,13 +11,12 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, 
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.protocols import Estimator
 from slipstick.estimators.base.quantity import Quantity
-from slipstick.estimators.base.ratio_band import MeasuredUncertainty
+from slipstick.estimators.base.ratio_band import CAP, MeasuredUncertainty
 from slipstick.estimators.power.power_cap import cap_watts, rated_watts
 from slipstick.estimators.power.power_limit import PowerLimit, fitted_limit
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP = "machine.power.cap"
 SOURCE = "training on one GPU; fitted on P100, V100 and RTX 6000 (validate energy); bands 80 %"
 
 

@@ -20,7 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.formatting import format_quantity
 from slipstick.common.records import Same
-from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, number, smallest
+from slipstick.common.size_column import Sized, aligned, largest, number, smallest
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all, missed
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
@@ -57,34 +57,30 @@ class PhysicalBound:
 
     def least(self, op: Op) -> tuple[float, str]:
         """Seconds that one execution takes at least, and what bounds it; (0, "") where nothing is known to."""
-        bounds = self._bounds(op)
+        bounds = {name: float(seconds[0]) for name, seconds in self.bounds((op,)).items()}
         worst = max(bounds, key=lambda name: bounds[name])
-        return bounds[worst], worst
+        return bounds[worst], worst if bounds[worst] else ""
 
-    def _bounds(self, op: Op) -> dict[str, Any]:
-        """Seconds by what bounds an execution."""
-        if op.kind in UNBOUND:
-            return {"": 0.0}
-        moved = number(op.cost["read"]) * _touched(op) + number(op.cost["written"])
-        bounds = {"": 0.0, "main memory": self._from_memory(moved, _spared(op), weight_bytes(op))}
+    def bounds(self, operations: Sequence[Op]) -> dict[str, npt.NDArray[np.float64]]:
+        """Seconds that one execution of each operation takes at least, by what bounds it; shape (operations,), of sizes
+        in columns (operations, points)."""
+        needs = _needs(Same(tuple(operations)))
+        memory = self._from_memory(needs[""], needs["spared"], needs["weights"]) * needs["bound"]
+        return {"main memory": memory, "arithmetic": reduce(np.maximum, self._engines(needs), np.zeros_like(memory))}
+
+    def _engines(self, needs: Mapping[str, npt.NDArray[np.float64]], counts: Any = 1.0) -> list[Any]:
+        """Seconds of each engine, of each operation or, where it is counted how often each runs, of all."""
         engines: dict[str, Any] = {}
-        for name, amount in op.cost.items():
+        for name, flop in needs.items():
             if name.startswith("flop."):
                 engine, rate = self._rate(name)
-                share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                engines[engine] = engines.get(engine, 0.0) + number(amount) * share / rate
-        return bounds | {"arithmetic": reduce(np.maximum, engines.values(), 0.0)}
+                engines[engine] = engines.get(engine, 0.0) + np.dot(counts, flop) / rate
+        return list(engines.values())
 
     def arithmetic(self, operations: Sequence[Op]) -> float:
         """Seconds that all operations together take at least: the flop of each engine at its peak, the longest one."""
-        engines: dict[str, float] = {}
-        for op in operations:
-            for name, amount in op.cost.items() if op.kind not in UNBOUND else ():
-                if name.startswith("flop."):
-                    engine, rate = self._rate(name)
-                    share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                    engines[engine] = engines.get(engine, 0.0) + float(op.times) * number(amount) * share / rate
-        return max(engines.values(), default=0.0)
+        needs = _needs(Same(tuple(operations)))
+        return max(self._engines(needs, np.array([float(op.times) for op in operations])), default=0.0)
 
     def together(self, workload: Workload) -> Any:
         """Seconds that a bound workload takes at least on one device: below them no band reaches.
@@ -98,16 +94,11 @@ class PhysicalBound:
             return 0.0
         counts = np.bincount(distinct.place, workload.executions, len(distinct.operations))
         if len(distinct.operations) == 1:
-            return float(counts[0]) * reduce(np.maximum, self._bounds(distinct.operations[0]).values())
+            return float(counts[0]) * np.squeeze(reduce(np.maximum, self.bounds(distinct.operations).values()))
         needs = _needs(Same(distinct.operations))
         # weights that are used more than once in a pass are counted once
         weights = np.minimum(counts @ needs["weights"], self._product(["runtime.weights_between"]))
-        engines: dict[str, Any] = {"main memory": self._from_memory(0.0, 0.0, weights)}
-        for name, flop in needs.items():
-            if name.startswith("flop."):
-                engine, rate = self._rate(name)
-                engines[engine] = engines.get(engine, 0.0) + counts @ flop / rate
-        return reduce(np.maximum, engines.values())
+        return reduce(np.maximum, self._engines(needs, counts), self._from_memory(0.0, 0.0, weights))
 
     def check(self, operations: Sequence[Op], times: npt.ArrayLike) -> None:
         """Check that no operation takes less than peak and bandwidth allow; times in seconds, shape (operations,).
@@ -115,34 +106,20 @@ class PhysicalBound:
         Raises InputError where one does, or its time is not finite.
         """
         array = np.asarray(times, dtype=np.float64)
-        if isinstance(operations, tuple) and self._all_hold(Same(operations), array):
+        bounds = self.bounds(operations)
+        least = reduce(np.maximum, bounds.values())
+        wrong = np.argwhere(~(np.isfinite(array) & (array >= 0) & (array >= least * (1 - TOLERANCE))))
+        if not len(wrong):
             return
-        for op, row in zip(operations, array if array.ndim == 1 else array.view(SizeColumn), strict=True):
-            least, bound = self.least(op)
-            if 0 <= row < np.inf and row >= least * (1 - TOLERANCE):
-                continue
-            time = float(row)
-            if not 0 <= time < np.inf:
-                raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")
-            raise InputError(
-                f"operation {op.name!r} ({op.kind}): estimated at {format_quantity(time, 's')}, but the {bound} of "
-                f"{self.machine.name} needs at least {format_quantity(float(least), 's')}: the estimator's parameters, "
-                f"or the machine's numbers, cannot be"
-            )
-
-    def _all_hold(self, operations: Same[tuple[Op, ...]], times: npt.NDArray[np.float64]) -> bool:
-        """Whether no operation is below its bound, all at once."""
-        needs = _needs(operations)
-        least = self._from_memory(needs[""], needs["spared"], needs["weights"]) * needs["bound"]
-        engines: dict[str, npt.NDArray[np.float64]] = {}
-        for name, flop in needs.items():
-            if name.startswith("flop."):
-                engine, rate = self._rate(name)
-                engines[engine] = engines.get(engine, 0.0) + flop / rate
-        for seconds in engines.values():
-            least = np.maximum(least, seconds)
-        return len(times) == len(least) and bool(
-            np.all(np.isfinite(times) & (times >= 0) & (times >= least * (1 - TOLERANCE)))
+        at = tuple(wrong[0])
+        op, time = operations[at[0]], float(array[at])
+        if not 0 <= time < np.inf:
+            raise InputError(f"operation {op.name!r}: estimated time = {time!r} s: want a finite time >= 0")
+        bound = max(bounds, key=lambda name: float(bounds[name][at]))
+        raise InputError(
+            f"operation {op.name!r} ({op.kind}): estimated at {format_quantity(time, 's')}, but the {bound} of "
+            f"{self.machine.name} needs at least {format_quantity(float(least[at]), 's')}: the estimator's parameters, "
+            f"or the machine's numbers, cannot be"
         )
 
     def _rate(self, name: str) -> tuple[str, Any]:

@@ -6,7 +6,7 @@ through all nearer ones. `gpu.tiled` counts what is read again because tiles ove
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -56,11 +56,9 @@ class Roofline(CheckedParameters, FormulaModel):
         if op.kind in machine.runtime.free_kinds:
             return Formula(sp.Integer(0), "s", "free under this runtime")
         terms = {"compute": sp.Integer(0), "memory": sp.Integer(0)}
-        for name in op.cost:
-            if name.startswith("flop."):
-                _, unit, dtype = name.split(".")
-                rate = product_of_fields(machine.peak_factors(*serving_rate(machine, unit, dtype)))
-                terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
+        for name, *served in rated_flop(op, machine):
+            rate = product_of_fields(machine.peak_factors(*served))
+            terms["compute"] += symbol(f"operation.{name}") / (symbol("parameter.compute_efficiency") * rate)
         if op.cost.moves:
             terms["memory"] = traffic_time(machine) / symbol("parameter.memory_efficiency")
         overhead = symbol("machine.runtime.launch_overhead") + symbol("parameter.overhead")
@@ -107,6 +105,20 @@ def on_vector_units(machine: Machine, dtype: str) -> bool:
         return dtype in HALF and serving_engine(machine, "matrix", dtype) == "vector"
     except InputError:  # refused where its rate is needed; instructions need none
         return False
+
+
+def rated_flop(op: Op, machine: Machine, product_type: Callable[[str], str] = str) -> tuple[tuple[str, str, str], ...]:
+    """Of an operation's flop: their name in the cost, and the engine and data type at whose rate they run; sorted.
+
+    `product_type`: in which a library multiplies numbers of a type.
+    Raises InputError where the machine states no rate for them.
+    """
+    rated = []
+    for name in sorted(op.cost):
+        if name.startswith("flop."):
+            _, unit, dtype = name.split(".")
+            rated.append((name, *serving_rate(machine, unit, product_type(dtype) if unit == "matrix" else dtype)))
+    return tuple(rated)
 
 
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:

@@ -33,7 +33,7 @@ from slipstick.estimators.symbolic.formula import Parameter, check_parameters, p
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
-from slipstick.workloads.language.language_step import Requests
+from slipstick.workloads.language.language_requests import Requests
 from slipstick.workloads.language.weight_types import AUTO, in_gguf
 from slipstick.workloads.runs.traffic import Traffic
 

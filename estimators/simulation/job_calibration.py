@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.common.readers import of_schema, read_json, require_mapping
-from slipstick.common.records import FrozenDict
-from slipstick.common.writer import atomic_write
+from slipstick.common.readers import of_schema, read_json
+from slipstick.common.records import FrozenDict, as_document, of_kind
+from slipstick.common.writer import write_json
 from slipstick.estimators.fitting.calibration import SEED, gaussian_draws
-from slipstick.estimators.fitting.calibration_file import listed
 from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
 
-SCHEMA = "slipstick-job-calibration-1"
+SCHEMA = "slipstick-job-calibration-2"
 WRITTEN = "a simulated job reads what calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
-MOST_NUMBERS, MOST_LINES = 1000, 1000
+MOST_NUMBERS = 1000
 DRAWS = 400
 
 
@@ -57,11 +55,13 @@ class JobCalibration:
 
     def __post_init__(self) -> None:
         size = len(self.names)
-        if not 0 < size <= MOST_NUMBERS or len(set(self.names)) < size or len(self.values) != size:
-            raise InputError(f"calibration of job {self.job!r}: want one value for each of 1 to {MOST_NUMBERS} names")
-        table = np.asarray(self.covariance, dtype=np.float64)
-        if table.shape != (size, size) or not np.allclose(table, table.T, equal_nan=True):
+        if not 0 < size <= MOST_NUMBERS or len(set(self.names)) < size or np.isfinite(self.values).sum() != size:
+            raise InputError(f"calibration of job {self.job!r}: want 1 to {MOST_NUMBERS} names, a finite value each")
+        rows = self.covariance
+        if [len(row) for row in rows] != [size] * size or not np.allclose(rows, np.transpose(rows), equal_nan=True):
             raise InputError(f"calibration of job {self.job!r}: covariance: want a symmetric table of {size} x {size}")
+        if {len(row) for row in self.sample} - {size}:
+            raise InputError(f"calibration of job {self.job!r}: sample: want draws of {size} numbers")
 
     def standard_errors(self) -> dict[str, float]:
         """The standard error of each number, in its unit; not a number where the measurements do not fix it."""
@@ -97,29 +97,10 @@ class JobCalibration:
         ends = np.percentile(draws, [50 * (1 - level), 50 * (1 + level)], axis=0)
         return {name: (float(low), float(high)) for name, low, high in zip(self.names, *ends, strict=True)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values; an unknown variance is null."""
-        known = [[None if value != value else value for value in row] for row in self.covariance]
-        return {
-            "schema": SCHEMA,
-            "job": self.job,
-            "names": [f"job.{name}" for name in self.names],
-            "values": list(self.values),
-            "covariance": known,
-            "bases": {f"job.{name}": value for name, value in self.bases.items()},
-            "residuals": list(self.residuals),
-            "degrees_of_freedom": self.degrees_of_freedom,
-            "formula": {f"job.{name}": value for name, value in self.formula.items()},
-            "sample": [list(row) for row in self.sample],
-            "source": self.source,
-            "fingerprint": self.fingerprint,
-            "warnings": list(self.warnings),
-        }
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON file, whole or not at all."""
-        with atomic_write(path) as stream:
-            json.dump(self.to_dict(), stream, indent=1, allow_nan=False)
+        """Write the JSON file, whole or not at all; an unknown variance is null."""
+        known = [[None if value != value else value for value in row] for row in self.covariance]
+        write_json(path, {**as_document(self, SCHEMA), "covariance": known}, indent=1)
 
 
 def from_fit(
@@ -160,42 +141,9 @@ def load_job_calibration(path: str | os.PathLike[str]) -> JobCalibration:
     {'decode.service': 0.002}
     """
     fields = of_schema(read_json(path), SCHEMA, path, WRITTEN)
-    names = tuple(_named(name, path, "names") for name in listed(fields.get("names"), path, "names"))
-    values = tuple(_number(value, path, "values") for value in listed(fields.get("values"), path, "values"))
-    covariance = tuple(
-        tuple(
-            float("nan") if value is None else _number(value, path, "covariance")
-            for value in listed(row, path, "covariance")
-        )
-        for row in listed(fields.get("covariance"), path, "covariance")
-    )
-    sample = tuple(
-        tuple(_number(value, path, "sample") for value in listed(row, path, "sample"))
-        for row in listed(fields.get("sample", []), path, "sample")
-    )
-    if {len(row) for row in sample} - {len(names)}:
-        raise InputError(f"{path}: sample: want draws of {len(names)} numbers, one a fitted number")
-    if len({len(row) for row in covariance}) > 1:
-        raise InputError(f"{path}: covariance: want rows of one length")
-    freedom = _number(fields.get("degrees_of_freedom", 0), path, "degrees_of_freedom")
-    warnings = tuple(str(line)[:500] for line in listed(fields.get("warnings", []), path, "warnings")[:MOST_LINES])
-    try:
-        return JobCalibration(
-            str(fields.get("job", ""))[:100],
-            names,
-            values,
-            covariance,
-            _table(fields, "bases", path),
-            tuple(_number(one, path, "residuals") for one in listed(fields.get("residuals", []), path, "residuals")),
-            int(freedom),
-            _table(fields, "formula", path),
-            sample,
-            str(fields.get("source", ""))[:500],
-            str(fields.get("fingerprint", ""))[:100],
-            warnings,
-        )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    table = of_kind(tuple[tuple[float | None, ...], ...], fields.get("covariance"), f"{path}: covariance")
+    known = [[math.nan if value is None else value for value in row] for row in table]
+    return of_kind(JobCalibration, {**fields, "covariance": known}, str(path))
 
 
 def _sample(fit: SimulatedFit) -> tuple[tuple[float, ...], ...]:
@@ -218,20 +166,3 @@ def _sample(fit: SimulatedFit) -> tuple[tuple[float, ...], ...]:
         centre = np.array([point.get(name, value) for name, value in zip(fit.names, fit.values, strict=True)])
         rows.append(tuple(float(f"{value:.9g}") for value in np.where(centre + noise > 0, centre + noise, centre)))
     return tuple(rows)
-
-
-def _named(value: Any, path: object, field: str) -> str:
-    if not isinstance(value, str) or not value.startswith("job."):
-        raise InputError(f"{path}: {field}: {str(value)[:40]!r}: want names such as job.decode.service")
-    return value.removeprefix("job.")
-
-
-def _table(fields: Mapping[str, Any], field: str, path: object) -> FrozenDict[float]:
-    entries = require_mapping(fields.get(field, {}), path, field)
-    return FrozenDict({_named(name, path, field): _number(value, path, field) for name, value in entries.items()})
-
-
-def _number(value: Any, path: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
-        raise InputError(f"{path}: {field}: {str(value)[:40]!r} is no finite number")
-    return float(value)

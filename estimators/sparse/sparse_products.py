@@ -162,7 +162,7 @@ class OnDevice:
     @property
     def measured_here(self) -> bool:
         """Whether the machine is one of those measured."""
-        return self.trained.model.knows(self.machine)
+        return any(one.machine == self.machine.name for one in self.trained.model.devices)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ def answer(
     power: float | None = None,
     measured: Sequence[tuple[SparseMatrix, float]] = (),
 ) -> Estimate:
-    """The estimate of one product; `power` and `measured` as in `estimate_spmv`.
+    """The estimate of one product; `power` [W] and `measured` (seconds) as in `estimate_spmv`.
 
     Raises InputError where a measured time is not positive, or the model cannot answer for a matrix.
     """
@@ -264,10 +264,10 @@ def answer(
         trained = shipped_devices()
         ratios = np.array([seconds / model.seconds(other)[0] for other, seconds in measured])
         scale = anchored(ratios, between or trained.machine_spread, within, trained.doubt(len(measured)))
-        own = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
-        if len(own):
-            time, spread = float(np.median(own)), Spread(None, hypot(REPEAT, float(np.log(own).std())))
-            notes.append(f"the product with this matrix as measured there ({len(own)})")
+        repeats = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
+        if len(repeats):
+            time, spread = float(np.median(repeats)), Spread(None, hypot(REPEAT, float(np.log(repeats).std())))
+            notes.append(f"the product with this matrix as measured there ({len(repeats)})")
         else:
             time, spread = time * scale.factor, replace(spread, parameter=scale.spread or None)
             notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")

@@ -20,6 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.readers import of_schema, read_json, unknown_name
 from slipstick.common.records import FrozenDict, of_kind
+from slipstick.estimators.base.estimate import LARGEST_SPREAD
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel, machine_values
 from slipstick.estimators.fitting.scores import weighted_quantile
@@ -204,10 +205,6 @@ class SpmvDevices(FormulaModel):
         prior = [self.usual if term in ("call", "stream") else 0.0 for term in TERMS]
         return np.array([*([device.cost[term] for term in TERMS] for device in self.devices), prior])
 
-    def knows(self, machine: Machine) -> bool:
-        """Whether the machine is one of those measured."""
-        return any(device.machine == machine.name for device in self.devices)
-
     def shares(self, machine: Machine) -> FloatArray:
         """What each law counts for this machine, adding up to one; devices of its kind alone, where there are any."""
         same = np.array([device.machine == machine.name for device in self.devices], dtype=np.float64)
@@ -218,10 +215,6 @@ class SpmvDevices(FormulaModel):
         weighed = np.array([counts[shared_words(device.family, machine.family)] for device in self.devices])
         weights = np.append(weighed * alike if alike.any() else weighed, 1.0)
         return np.asarray(weights / weights.sum())
-
-
-LARGEST = 1000.0
-"""Spreads and doubts beyond it are no statement."""
 
 
 @dataclass(frozen=True)
@@ -241,8 +234,10 @@ class TrainedDevices:
     doubts: FrozenDict[float] = FrozenDict()
 
     def __post_init__(self) -> None:
-        if max(self.machine_spread, self.matrix_spread, *self.doubts.values(), 0.0) > LARGEST:
-            raise InputError(f"{self.source}: spreads of log time and doubts: want at most {LARGEST:g}")
+        spreads = {"machine_spread": self.machine_spread, "matrix_spread": self.matrix_spread, **self.doubts}
+        for name, value in spreads.items():
+            if not 0 <= value <= LARGEST_SPREAD:
+                raise InputError(f"{name} = {value:g}: want a number in [0, {LARGEST_SPREAD:g}]")
 
     def doubt(self, anchors: int) -> float:
         """The factor for so many anchors: that of the largest number tried below; 1 where none was."""

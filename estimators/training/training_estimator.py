@@ -27,7 +27,7 @@ from slipstick.estimators.training.training_law import UNNAMED
 from slipstick.estimators.training.training_step_answer import TrainedBatch, TrainingStepAnswer, known_text
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.language.language_step import SIZES, Training
+from slipstick.workloads.language.language_training import SIZES, Training
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
 
 DEGREES = {

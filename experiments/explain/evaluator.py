@@ -13,14 +13,13 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
+from slipstick.estimators.composition.power_capped import CAP, IDLE, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.symbolic.cache_residency import sizes_read
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import names_of
 from slipstick.experiments.question.question import Question
 
-IDLE = "machine.power.idle"
 STEP = 1.01
 """Factor on both sides of today's value at which a slope of a simulation is taken."""
 NEAREST = 1e-6
@@ -96,9 +95,10 @@ class Evaluator:
         turned = np.array([self.turned(name, float(factor)) for factor in factors])
         if name == IDLE:
             turned = turned[: int(np.argmax([*(turned >= self.cap), True]))]
-        function = self.held if self.held is not None and name == CAP else self.function
+        function, others = (self.held, {IDLE}) if self.held is not None and name == CAP else (self.function, set())
         try:
-            return np.asarray(function({**self.today, name: turned}) / self.today_time)
+            at = {other: value for other, value in self.today.items() if other not in others}
+            return np.asarray(function({**at, name: turned}) / self.today_time)
         except InputError:
             half = len(factors) // 2
             if not half:

@@ -11,7 +11,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of, parse_json, read_text, require_mapping, unknown_name, whole_of
 from slipstick.common.units import refuse_rate
-from slipstick.experiments.extrapolate.caliper import MAX_READINGS, MetricRows, Readings, readings, too_many
+from slipstick.experiments.extrapolate.readings import MAX_READINGS, MetricRows, Readings, readings, too_many
 from slipstick.experiments.extrapolate.series_fields import as_list, as_point, field_of
 
 MAX_LINES = 500_000

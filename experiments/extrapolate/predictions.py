@@ -13,7 +13,7 @@ from slipstick.estimators.scaling import Prediction, Series, extrapolate_many
 from slipstick.estimators.scaling.laws.repeats import Statistic
 from slipstick.estimators.scaling.series import counts_nodes
 from slipstick.estimators.scaling.speedup import gain_rows
-from slipstick.experiments.extrapolate.caliper import Readings
+from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.hwmodels.catalog import machine as load_machine
 from slipstick.hwmodels.machine import Machine
 

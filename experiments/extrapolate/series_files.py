@@ -32,8 +32,9 @@ from slipstick.common.readers import (
 )
 from slipstick.common.units import LONGEST, SECONDS, named_unit, parse_clock, parse_quantity, refuse_rate, time_columns
 from slipstick.estimators.scaling.laws.repeats import Statistic
-from slipstick.experiments.extrapolate.caliper import Readings, Row, read_caliper, read_caliper_folder, readings
+from slipstick.experiments.extrapolate.caliper import read_caliper, read_caliper_folder
 from slipstick.experiments.extrapolate.extra_p import read_extrap_json, read_extrap_lines, read_extrap_text
+from slipstick.experiments.extrapolate.readings import Readings, Row, readings
 from slipstick.experiments.extrapolate.series_fields import (
     as_list,
     as_mapping,

@@ -18,7 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.opener import opened
 from slipstick.common.readers import parse_json, require_mapping
 from slipstick.common.units import parse_clock
-from slipstick.experiments.extrapolate.caliper import Readings
+from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.workloads.importers.formats.look import CLOCK, SEFF_TIME, STATES, headless_jobs, sacct_columns
 
 COUNTS = {

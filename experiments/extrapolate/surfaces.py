@@ -7,7 +7,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.readers import number_of, unknown_name
 from slipstick.estimators.scaling.surfaces import SurfacePrediction, extrapolate_surface
-from slipstick.experiments.extrapolate.caliper import Readings
+from slipstick.experiments.extrapolate.readings import Readings
 
 MAX_TARGETS = 10_000
 

@@ -278,10 +278,10 @@ def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, str]:
 
 def served(workload: Workload, machine: Machine) -> None:
     """Raise InputError where an operation computes in a data type that no engine of the machine has."""
-    from slipstick.estimators.roofline.roofline import serving_rate
+    from slipstick.estimators.roofline.roofline import rated_flop
 
-    for name in sorted({name for op in workload.distinct.operations for name in op.cost if name.startswith("flop.")}):
-        serving_rate(machine, *name.split(".")[1:])
+    for op in workload.distinct.operations:
+        rated_flop(op, machine)
 
 
 def _parallel_training(query: Asked) -> Default:

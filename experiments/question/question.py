@@ -400,7 +400,7 @@ def _for_one_user(
     if workload_kind(workload) != "requests":
         return "", dtype
     from slipstick.experiments.question.one_user import for_one_user
-    from slipstick.workloads.language.language_step import Requests
+    from slipstick.workloads.language.language_requests import Requests
 
     if not isinstance(workload, Requests) or workload.given:
         return "", dtype
@@ -415,12 +415,12 @@ def _stored(graph: Workload, dtype: str | None) -> tuple[Workload, str]:
     Training multiplies in the type, and stores its weights in bfloat16.
     """
     if dtype is not None and workload_kind(graph) == "training":
-        from slipstick.workloads.language.language_step import Training
+        from slipstick.workloads.language.language_training import Training
 
         trained = graph.trained_in(dtype) if isinstance(graph, Training) else graph
         return trained, str(trained.metadata["training"])
     if dtype is not None and workload_kind(graph) == "requests":
-        from slipstick.workloads.language.language_step import Requests
+        from slipstick.workloads.language.language_requests import Requests
 
         requests = graph.stored_in(dtype) if isinstance(graph, Requests) else graph
         return requests, str(requests.metadata["weights"])

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args
 
+import numpy as np
+
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.conditions import Condition, NotUsed
 from slipstick.estimators.base.estimate import Estimate
@@ -235,10 +237,19 @@ def unused_axes(
     for name, (low, high) in ends.items():
         moved = _reads(query, function, name, (low, high))
         elsewhere = [one.name for one in consumed if one.reads(name)]
-        if not moved:
+        bounded = moved and not elsewhere and low < high and function.vectorised and _stays(function, ends, name)
+        if not moved or bounded:
             why = f"this answer's time does not read it ({' and '.join(elsewhere)} does)" if elsewhere else NOT_READ
+            why = BOUNDED if bounded else why
             made.append(NotUsed(name, f"{named_shown(name, low)} .. {named_shown(name, high)}", why))
     return tuple(made)
+
+
+def _stays(function: CompiledEstimator, ends: Mapping[str, tuple[float, float]], name: str) -> bool:
+    """Whether the time is the same at both ends of an axis, wherever the others end."""
+    values = {other: np.repeat(both, 2) for other, both in ends.items()} | {name: np.tile(ends[name], 2)}
+    times = np.broadcast_to(function(values), 4)
+    return bool(np.all(times[::2] == times[1::2]))
 
 
 def unused_names(query: Question, names: Sequence[str]) -> tuple[NotUsed, ...]:

@@ -25,8 +25,8 @@ from slipstick.estimators.scaling.extrapolate import most_helpful, next_points
 from slipstick.estimators.scaling.regions import rank
 from slipstick.estimators.scaling.speedup import advise, gains
 from slipstick.estimators.scaling.surfaces import SurfacePrediction
-from slipstick.experiments.extrapolate.caliper import Readings
 from slipstick.experiments.extrapolate.predictions import ExtrapolationRequest, conflicts, predict, predict_at
+from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 from slipstick.experiments.question.settings import number_of

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.roofline.roofline import serving_rate
+from slipstick.estimators.roofline.roofline import rated_flop
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.plots import Chart, Marks, PlotLine
 
@@ -31,13 +33,8 @@ def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
         flop, moved, part = op.cost.flop, op.cost.bytes_moved, parts.get(op.name)
         if not (flop and moved and part and part.time):
             continue
-        for name in op.cost:
-            if name.startswith("flop."):
-                _, unit, dtype = name.split(".")
-                try:
-                    rates.add(serving_rate(question.machine, unit, dtype))
-                except InputError:  # its rate is not stated: no ceiling
-                    continue
+        with suppress(InputError):  # a rate that is not stated is no ceiling
+            rates.update((engine, dtype) for _, engine, dtype in rated_flop(op, question.machine))
         place, alike = (flop / moved, flop / part.time), points.setdefault(op.kind, {})
         alike[place] = alike.get(place, 0.0) + part.time * part.times / answer.time
     if not (points and rates):

@@ -22,7 +22,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.prediction_bands import Fold, folds, knowing
-from slipstick.estimators.gpu.transfer.operation_times import TOLERANCE
+from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.experiments.scoring.scored_cases import Input

@@ -18,6 +18,7 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.estimators.fitting.prediction_bands import Fold
 from slipstick.estimators.fitting.scores import LEVEL
+from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -62,13 +63,16 @@ def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibrat
         generations.add(generation_of(one.family))
     gone = {one.name: generation_of(one.family) for one in wanted if one.name not in names}
 
+    left = {*gone.values()} - generations
+
     def stays(name: str) -> bool:
         one = known.machines[name]
-        return device_name(one) not in gone and generation_of(one.family) not in {*gone.values()} - generations
+        return device_name(one) not in gone and generation_of(one.family) not in left
 
+    similarity = fitted_similarity(next(iter(left)) if len(left) == 1 else "")
     kept = (replace(one, fits=tuple(fit for fit in one.fits if stays(fit.machine))) for one in known.classes)
     machines = FrozenDict({name: one for name, one in known.machines.items() if stays(name)})
-    return replace(known, classes=tuple(kept), machines=machines)
+    return replace(known, classes=tuple(kept), machines=machines, similarity=similarity)
 
 
 def unseen_group(held_out: Iterable[str], known: Iterable[str]) -> str:

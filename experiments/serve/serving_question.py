@@ -19,7 +19,7 @@ from slipstick.experiments.question.settings import HEAD, Value
 from slipstick.experiments.question.unused_inputs import BOUNDED, AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.language.language_step import requests_to
+from slipstick.workloads.language.language_requests import requests_to
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, stored_as
 from slipstick.workloads.language_catalog import language_model

@@ -80,9 +80,6 @@ def warnings_of(answer: Serving) -> list[str]:
             f"the power cap of {cap_watts(machine):g} W holds the clock at {left} of {clock} (dynamic power as "
             "f V^2, reads and fixed times of kernels as long as before; no capped server was metered)"
         )
-    rated = machine.stated.power.cap
-    if rated is not None and machine.power.cap is not None and machine.power.cap > rated:
-        result.append(f"a cap above the board's rated {rated:g} W raises no clock: the answer is that of the rated cap")
     peak = answer.peak_share_of_prompts
     if summary["prompt_share"] > MOSTLY and peak > LARGE_PRODUCT:
         result.append(

@@ -14,22 +14,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from slipstick.common.errors import InputError
+from slipstick.common.lazy_packages import LazyModule
 
 if TYPE_CHECKING:
     import sympy as sp
 else:
-
-    class _Sympy:
-        """The module, as `sp`; each name is looked up once."""
-
-        def __getattr__(self, name: str) -> Any:
-            import sympy
-
-            value = getattr(sympy, name)
-            setattr(self, name, value)
-            return value
-
-    sp = _Sympy()
+    sp = LazyModule("sympy")
 
 __all__ = ["expression_text", "is_symbolic", "parse_expression", "sp", "symbol", "value_at"]
 

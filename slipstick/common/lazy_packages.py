@@ -1,34 +1,27 @@
-"""torch and numba, imported when one of their names is first needed: they are extras, and take a second to load."""
+"""sympy, torch and numba, imported when one of their names is first needed: they take a second, or are extras."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
-from slipstick.common.optional_packages import require_packages
+from slipstick.common.optional_packages import EXTRAS, require_packages
 
 
-@dataclass(frozen=True)
-class _Module:
-    """A module by its name; its names raise an InputError where its package is not installed."""
+class LazyModule:
+    """A module by its name; its names raise an InputError where its package is not installed, each looked up once."""
 
-    path: str
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_imported(self.path), name)
+        require_packages(EXTRAS.keys() & {self._path.partition(".")[0]})
+        value = getattr(import_module(self._path), name)
+        setattr(self, name, value)
+        return value
 
 
-@cache
-def _imported(path: str) -> ModuleType:
-    """The module, looked for once: closures that are timed call its functions."""
-    require_packages((path.partition(".")[0],))
-    return import_module(path)
-
-
-numba: Any = _Module("numba")
-torch: Any = _Module("torch")
-nn: Any = _Module("torch.nn")
-fx: Any = _Module("torch.fx")
+numba: Any = LazyModule("numba")
+torch: Any = LazyModule("torch")
+nn: Any = LazyModule("torch.nn")
+fx: Any = LazyModule("torch.fx")

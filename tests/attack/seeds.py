@@ -116,15 +116,15 @@ formula: {seconds: "job.steps * job.step.service * 2", source: this file}
 """
 JOB_TIMES = "step,step_s,run,job.infeed.buffer\n" + "".join(f"{n + 1},{0.2 + 0.01 * (n % 3)},a,2\n" for n in range(12))
 JOB_CALIBRATION = {
-    "schema": "slipstick-job-calibration-1",
+    "schema": "slipstick-job-calibration-2",
     "job": "stragglers",
-    "names": ["job.sum-of-gradients.service", "job.compute.service"],
+    "names": ["sum-of-gradients.service", "compute.service"],
     "values": [0.012, 0.2],
     "covariance": [[1e-8, 0.0], [0.0, 1e-6]],
-    "bases": {"job.compute.service": 0.19},
+    "bases": {"compute.service": 0.19},
     "residuals": [0.1, -0.2, 0.5],
     "degrees_of_freedom": 1,
-    "formula": {"job.compute.service": 0.21},
+    "formula": {"compute.service": 0.21},
     "sample": [],
     "source": "steps.csv (1 run)",
     "fingerprint": "0",

@@ -108,6 +108,17 @@ def test_several_ranks_need_a_link() -> None:
     assert step_on("a100-pcie-80gb", "llama-3.1-70b", Layout(4)).device.link == 32e9
 
 
+def test_ranks_over_pcie_are_read_in_turn_over_a_switch_at_once() -> None:
+    """SGLang 0.5.10's all-reduce in a recorded graph, us, on two, four and eight: L40S over PCIe, H100 over NVLink."""
+    for name, measured, near in (("l40s", (5.6, 14.4, 26.5), 0.2), ("h100-sxm", (4.6, 4.7, 5.0), 0.1)):
+        turns = [Device.of(machine(name), "bfloat16", ranks).turns for ranks in (2, 4, 8)]
+        assert turns == pytest.approx([one / measured[0] for one in measured], rel=near)
+    model, kind, one = language_model("llama-3-70b"), weight_type("bf16"), Batch(1.0, 512.0)
+    step = StepTime.for_machine(machine("l40s"), Shares(model, Layout(8), kind), StepParameters())
+    expected = 80 * 40e-6 + 2 * 80 * 10e-6 * (1 + 2 / 3 * 6) + 0.5e-3 + 8e-6
+    assert step.parts(one).fixed == pytest.approx(expected * step.device.fixed)
+
+
 def test_what_ships_never_passes_the_data_sheet() -> None:
     """A fast engine, a fast chip and the low edge of the band together: still within bytes over bandwidth and flop."""
     fitted = ServingFit.of(load_fitted("serving"))

@@ -14,6 +14,7 @@ from slipstick.common.writer import write_json
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.cpu.vector_loops import LevelLoops
 from slipstick.estimators.roofline.piecewise import Piecewise
+from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.sparse.kernel_costs import SCHEMA, HostKernels, load_host_kernels, shipped_blocks
 from slipstick.estimators.sparse.reuse_model import (
@@ -28,7 +29,6 @@ from slipstick.estimators.sparse.reuse_model import (
 )
 from slipstick.estimators.sparse.sparse_products import estimate_spmv, predictor
 from slipstick.experiments.methods.spmv.kernel_fits import fit_blocks
-from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels import generators
 from slipstick.workloads.kernels.blocks import BlockTable, block_features
@@ -127,7 +127,7 @@ def test_piecewise_pagerank_is_equation_3() -> None:
     problem = pagerank_problem(generators.rmat(9, 3000, 1))
     host = machine("haswell-e5-2630-core")
     products = FrozenDict({"spmv": shipped_blocks("hot").costs[0]})
-    model = ComposedEstimator(Piecewise(products, LoopRoofline()), Sequential())
+    model = ComposedEstimator(Piecewise(products, Roofline()), Sequential())
     one, ten = (model.estimate(pagerank(problem, k), host) for k in (1, 10))
     loops = {part.name: part.time for part in one.parts}
     assert one.time == pytest.approx(sum(loops.values()))
@@ -140,7 +140,7 @@ def test_published_loop_roofline_by_hand() -> None:
     n = problem.pages
     host = machine("haswell-e5-2630-core")
     operations = {op.name: op for op in pagerank(problem, 1)}
-    times = LoopRoofline().times([operations["L1"], operations["L3"]], host)
+    times = Roofline().times([operations["L1"], operations["L3"]], host)
     assert times[0] == pytest.approx(16 * n / 4.323e9)
     assert times[1] == pytest.approx(16 * n / 4.323e9)
 

@@ -211,8 +211,8 @@ def test_what_cannot_be_fitted_is_one_line(
 
 def test_a_file_of_another_kind_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text, words in (
-        ("{}", "want 'slipstick-job-calibration-1'"),
-        ('{"schema": "slipstick-job-calibration-1", "names": ["x"]}', "want names such as"),
+        ("{}", "want 'slipstick-job-calibration-2'"),
+        ('{"schema": "slipstick-job-calibration-2", "names": ["x"], "covariance": [[null]]}', "'values' is missing"),
     ):
         (folder / "other.json").write_text(text)
         assert run(["estimate", "job.yaml", "--simulate", "--calibration", "other.json"]) == 2

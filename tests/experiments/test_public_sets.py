@@ -24,7 +24,6 @@ WITHOUT_A_BOARD = {
     "sequences/measured_cpu": "measured for this project; the board of seqpoint reads it as its own",
     "traces/chakra_resnet18_own.json.gz": "one trace, made for this project: tests read it",
     "gpu/frontier/moe.csv.gz": "experts in parts (routing, products, sums) that our law takes together",
-    "collectives/collectives.csv.gz": "bandwidths of several programs are counted in three ways: no reader yet",
     "gpu/aiter/experts.csv.gz": "how the tuner's tokens were routed is not stated",
     "local_llm/llama_bench.csv.gz": "prompts scored by local-llm; clones of its publishers are no set yet",
     "local_llm/apple_m3_max.csv": "one machine; most first tokens are of a cached prompt",

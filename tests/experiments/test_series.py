@@ -8,7 +8,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.experiments.extrapolate.caliper import Readings
+from slipstick.experiments.extrapolate.readings import Readings
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.extrapolate.surfaces import predict_surfaces
 

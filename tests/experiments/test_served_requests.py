@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.workloads.language.language_step import Requests, requests_to
+from slipstick.workloads.language.language_requests import Requests, requests_to
 from slipstick.workloads.runs.requests import Request
 from tests.printed import printed
 

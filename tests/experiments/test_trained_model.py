@@ -15,7 +15,7 @@ from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.question.question import question
-from slipstick.workloads.language.language_step import Training, training_of
+from slipstick.workloads.language.language_training import Training, training_of
 from slipstick.workloads.language.training_layout import TrainingLayout, training_flop
 from tests.printed import printed
 

@@ -13,6 +13,7 @@ from slipstick.estimators.power.power_cap import BusyPower, stretched
 from slipstick.estimators.power.voltage import clock_share, dynamic_share
 from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
 
@@ -104,6 +105,7 @@ def test_a_cap_beside_an_idle_power_is_another_boards_rating() -> None:
     row = whatif("gemm", "h100-pcie", ranges, settings=sizes, dtype="bfloat16").frame.iloc[0]
     alone = question("gemm", "h100-pcie", None, {**sizes, **there}, dtype="bfloat16").answer()
     assert row.time_ratio == pytest.approx(756 / 989, rel=0.1)
+    assert Evaluator.of(question("gemm", "h100-pcie", settings=sizes)).ratio("machine.power.cap", 2.0) == 1.0
     assert (alone.time, alone.energy) == pytest.approx((row.time_s, row.energy_J), rel=1e-9)
 
 

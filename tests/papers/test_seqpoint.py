@@ -29,7 +29,6 @@ def test_rows_hold_but_for_known_misses(rows: list[ReproductionRow]) -> None:
         ("VI-F", "GNMT: profiling saved, serial"),
         ("VI-F", "GNMT: profiling saved, in parallel"),
         ("IV-C", "GNMT: evaluation, share of the run"),
-        ("Figure 11", "DS2: geomean error of the epoch's time, seqpoint"),
         ("Figure 11", "DS2: prior is off by about 6 % (sorted first epoch)"),
         ("V-A", "DS2: unique lengths of an epoch, share of its iterations"),
         ("Figure 15", "DS2: geomean error of the throughput change, seqpoint"),

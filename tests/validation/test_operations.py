@@ -80,14 +80,15 @@ def test_pooling_over_nothing_is_refused() -> None:
 
 
 def test_a_scatter_is_what_it_was_made_of() -> None:
-    """Normal errors of 0.2 below the border and 0.1 above; a machine counts as one, not as its rows."""
+    """Normal errors of 0.2 below the border and 0.1 above; a machine and a group count as one, not as their rows."""
     generator = np.random.default_rng(1)
     predicted = np.repeat([1e-6, 1e-3], 4000)
     error = np.concatenate([generator.normal(0, 0.2, 4000), generator.normal(0, 0.1, 4000)])
     made = scatter([error], [predicted], TAILS)
     assert made.of(np.array([1e-6, 1e-3])) == pytest.approx([0.2 * TAILS, 0.1 * TAILS], rel=0.05)
-    both = scatter([np.full(5, 0.1), np.full(500, 0.3)], [np.ones(5), np.ones(500)], TAILS)
-    assert both.long == pytest.approx(TAILS * np.sqrt((0.01 + 0.09) / 2)) and both.short == both.long
+    four = [np.full(count, 0.1 * at) for at, count in ((1, 5), (2, 500), (3, 70), (4, 9))]
+    both = scatter(four, [np.ones(len(one)) for one in four], TAILS, ["a", "b", "c", "c"])
+    assert both.long == pytest.approx(TAILS * 0.3 / 1.2816, rel=1e-3) and both.short == both.long
 
 
 def test_a_scatter_of_nothing_is_refused() -> None:

@@ -111,6 +111,7 @@ def kernels() -> dict[str, LoopKernel]:
         LoopKernel("dot", {"a": here, "b": here}, {}, 2),
         LoopKernel("1d-3pt", {"a": box(1, 1)}, {"b": here}, 4),
         LoopKernel("2d-5pt", {"a": star(2, 1)}, {"b": ((0, 0),)}, 4),
+        LoopKernel("2d-9pt", {"a": box(2, 1)}, {"b": ((0, 0),)}, 17),
         LoopKernel("3d-7pt", {"a": star(3, 1)}, {"b": ((0, 0, 0),)}, 6),
         LoopKernel("3d-27pt", {"a": box(3, 1)}, {"b": ((0, 0, 0),)}, 27),
     ]

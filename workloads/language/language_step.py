@@ -4,40 +4,25 @@ One operation stands for all layers of its kind (`times`). Symbols: `decodes` se
 `context` tokens in the cache; `prompt` tokens of prompts are read, `chunk` of one prompt at once after `past` tokens of
 it; `finished` prompts are scored; `tensor`, `pipeline`, `data` and `expert` are the degrees of the layout
 (`layout.Layout`). A prompt's causal mask is counted: its token i attends to i keys.
-
-Requests to a language model as a workload: what one of them reads and computes, whatever serves it.
-
-The operations are those of one request by itself: its prompt read at once, then a step for each further token, with as
-many tokens in the cache as it has at the mean. That several requests share a step is the schedule's matter, as is how
-many devices share a product. Symbols: `input_tokens`, `output_tokens`.
-
-A training step of a language model as a workload: what a batch of sequences computes, whatever trains it where.
-
-The operations are those of one step on one device that holds all: every sequence forward, and backward with twice the
-work (gradients of inputs and of weights). How many devices share it is the run's matter. Symbols: `batch`, `seq_len`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.common.readers import unknown_name
-from slipstick.common.records import FrozenDict, content_digest
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_kind import ROLE, WORK, role_of
 from slipstick.workloads.language.language_model import LanguageModel
-from slipstick.workloads.language.training_layout import RECOMPUTE
-from slipstick.workloads.language.weight_types import WeightType, stored_as, stored_name, weight_type, weights_by_group
-from slipstick.workloads.runs.requests import Request
+from slipstick.workloads.language.weight_types import WeightType, stored_name, weight_type, weights_by_group
 from slipstick.workloads.transforms.dtype import in_dtype
 
 DEGREES = ("tensor", "pipeline", "data", "expert")
@@ -317,153 +302,3 @@ class _Step:
     def reduce(self, name: str, times: Amount) -> None:
         dims = {"elements": self.tokens * self.model.width, "participants": self.tensor}
         self.add(name, "collective", dims, times, function="all_reduce")
-
-
-TOKENS = FrozenDict(input_tokens=1024.0, output_tokens=256.0)
-"""The lengths of a request where none are given."""
-
-
-@dataclass(frozen=True, repr=False)
-class Requests(Workload):
-    """Requests to a language model.
-
-    `model`: shapes of the language model.
-    `given`: recorded requests; empty: lengths are those of the symbols, and come as the run says.
-    `lengths`: tokens by symbol, of those that were bound.
-    """
-
-    model: LanguageModel = field(kw_only=True)
-    given: tuple[Request, ...] = field(default=(), kw_only=True)
-    lengths: FrozenDict[float] = field(default=FrozenDict(), kw_only=True)
-
-    @property
-    def stored(self) -> str:
-        """How weights are stored (`weight_types.WEIGHT_TYPES`)."""
-        return str(self.metadata["weights"])
-
-    @cached_property
-    def identity(self) -> str:
-        """Digest of what is served: the operations of a request, the model, and the requests where they are given."""
-        return content_digest([super().identity, self.model, self.given])
-
-    def bind_known(self, values: Mapping[str, Amount]) -> Self:
-        """As `Workload.bind_known`; the lengths are kept, since what serves requests draws theirs around them."""
-        known = {name: float(value) for name, value in values.items() if name in TOKENS and name in self.symbols}
-        return super().bind_known(values)._with(lengths=FrozenDict({**self.lengths, **known}))
-
-    def stored_in(self, dtype: str) -> Requests:
-        """The same with weights stored in another type, by the words of `stored_as` ("fp8", "nvfp4").
-
-        Raises InputError where nothing stores weights in that type.
-        """
-        return replace(requests_to(self.model, stored_as(self.model, dtype), self.given), name=self.name)
-
-
-def requests_to(model: LanguageModel, stored: str | None = None, given: Sequence[Request] = ()) -> Requests:
-    """Requests to `model`, a workload whose operations are those of one of them.
-
-    `stored`: how weights are stored (`weight_types.WEIGHT_TYPES`); None: as the model's file says.
-    `given`: recorded requests.
-
-    Examples
-    --------
-    >>> from slipstick.workloads.language_catalog import language_model
-    >>> one = requests_to(language_model("llama-3.1-8b")).bind(input_tokens=1000, output_tokens=1)
-    >>> round(one.cost.flop / 1e9)  # reads 1,000 tokens and makes the first: about two flop a weight and token
-    14226
-    """
-    read, made = symbol("input_tokens"), symbol("output_tokens")
-    prompt = on_one_device(language_step(model, stored, purpose="prompt")).bind_known({"prompt": read, "chunk": read})
-    token = on_one_device(language_step(model, stored, purpose="decode"))
-    token = token.bind_known({"decodes": 1, "context": read + made / 2})
-    operations = (
-        *(replace(op, name=f"prompt.{op.name}") for op in prompt),
-        *(replace(op, name=f"token.{op.name}", times=op.times * (made - 1)) for op in token),
-    )
-    edges = tuple(pairwise(op.name for op in operations))
-    facts = FrozenDict({**token.metadata, WORK: "requests", "network": model.name, "requests": len(given) or "drawn"})
-    return Requests(model.name, operations, edges, TOKENS, facts, model=model, given=tuple(given))
-
-
-SIZES = FrozenDict(batch=64.0, seq_len=8192.0)
-"""Sequences of a step and tokens of one, where none are given."""
-PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
-"""Types of the layers' products; the attention's core and the head stay in bfloat16."""
-SPELLINGS = {"bfloat16": "bf16", "float8": "fp8", "fp8_e4m3": "fp8", "fp4": "nvfp4", "float4": "nvfp4"}
-SHARED_OUT = ("none", "optimizer", "gradients", "parameters")
-"""What data ranks share out, in words (ZeRO stages 0 to 3)."""
-
-
-@dataclass(frozen=True, repr=False)
-class Training(Workload):
-    """A step of training a language model.
-
-    `model`: shapes of the language model.
-    `sizes`: `batch` and `seq_len`, of those that were bound.
-    """
-
-    model: LanguageModel = field(kw_only=True)
-    sizes: FrozenDict[float] = field(default=FrozenDict(), kw_only=True)
-
-    @property
-    def precision(self) -> str:
-        """Of the layers' products, one of `PRECISIONS`."""
-        return str(self.metadata["training"])
-
-    @cached_property
-    def identity(self) -> str:
-        """Digest of what is trained: the operations of a step, and the model."""
-        return content_digest([super().identity, self.model])
-
-    def bind_known(self, values: Mapping[str, Amount]) -> Self:
-        """As `Workload.bind_known`; the sizes are kept, since a layout divides them."""
-        known = {name: float(value) for name, value in values.items() if name in SIZES and name in self.symbols}
-        return super().bind_known(values)._with(sizes=FrozenDict({**self.sizes, **known}))
-
-    def trained_in(self, dtype: str) -> Training:
-        """The same with the layers' products in another type ("bf16", "fp8", "mxfp8", "nvfp4").
-
-        Raises InputError where training has no such type.
-        """
-        made = training_of(self.model, dtype)
-        return replace(made.bind_known(self.sizes), name=self.name)
-
-
-def training_of(model: LanguageModel, precision: str = "bf16") -> Training:
-    """A step of training `model`, a workload whose operations are those of a whole batch.
-
-    `precision`: of the layers' products, one of `PRECISIONS`.
-    Raises InputError where training has no such type.
-
-    Examples
-    --------
-    >>> from slipstick.workloads.language_catalog import language_model
-    >>> step = training_of(language_model("llama-3.1-8b")).bind(batch=1, seq_len=8192)
-    >>> round(step.cost.flop / 8192 / 1e9, 1)  # about six flop a weight and token, and the attention
-    51.5
-    """
-    kind = SPELLINGS.get(precision.lower(), precision.lower())
-    if kind not in PRECISIONS:
-        raise unknown_name("data type of training", precision, PRECISIONS)
-    batch, length = symbol("batch"), symbol("seq_len")
-    read = {"decodes": 0, "context": 1, "past": 0, "prompt": length, "chunk": length, "finished": length}
-    forward = on_one_device(language_step(model, kind)).bind_known(read)
-    kept = [op for op in forward if not op.name.endswith(".decode")]
-    operations = tuple(
-        replace(op, name=f"{phase}.{op.name}", times=op.times * batch * again)
-        for phase, again, ordered in (("forward", 1, kept), ("backward", 2, kept[::-1]))
-        for op in ordered
-    )
-    edges = tuple(pairwise(op.name for op in operations))
-    facts: FrozenDict[Attribute] = FrozenDict(
-        {
-            "parameters": float(model.parameters),
-            "network": model.name,
-            "stands_for": model.stands_for,
-            WORK: "training",
-            "training": kind,
-            "words.recompute": RECOMPUTE,
-            "words.shard": SHARED_OUT,
-        }
-    )
-    return Training(model.name, operations, edges, SIZES, facts, model=model)

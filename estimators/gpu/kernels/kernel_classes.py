@@ -122,13 +122,9 @@ class OneAndMany:
     many: str
 
 
-APARTS = (
-    OneAndMany("gemm.float32", "batch", "gemm.float32.batched"),
-    OneAndMany("attention.bfloat16", "queries", "attention.bfloat16.prompts"),
-)
-"""Libraries choose kernels for batched products apart from those for one, and for prompts apart from steps of decode,
-which split the keys."""
-_APART_BY_NAME = {name: one for one in APARTS for name in (one.plain, one.many)}
+APARTS = {"gemm": ("batch", "batched"), "attention": ("queries", "prompts")}
+"""Libraries choose kernels for batched products (timed in float32) apart from those for one, and for prompts apart from
+steps of decode, which split the keys: the dim that says so, and the name of many."""
 
 
 LATENT = "latent"
@@ -165,7 +161,11 @@ def _stored_type(op: Op) -> tuple[str, ...]:
 
 def apart(name: str) -> OneAndMany | None:
     """What a class ("gemm.float32", "gemm.float32.batched") is one side of; None where its kind and dtype are one."""
-    return _APART_BY_NAME.get(name)
+    kind, dtype, *many = name.split(".")
+    dim, words = APARTS.get(kind, ("", ""))
+    if not dim or many not in ([], [words]) or (kind, dtype == "float32") == ("gemm", False):
+        return None
+    return OneAndMany(f"{kind}.{dtype}", dim, f"{kind}.{dtype}.{words}")
 
 
 def entry(names: Collection[str], op: Op) -> str:

@@ -13,13 +13,13 @@ from slipstick.estimators.gpu.kernels import kernel_classes
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, LATENT, KernelParameters, apart, class_of, entry
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read, tiles_read, traffic_time
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
-from slipstick.estimators.power.energy import MATRIX_ENERGY
+from slipstick.estimators.power.energy import flop_energy
 from slipstick.estimators.power.voltage import capped_seconds, knee
-from slipstick.estimators.roofline.roofline import on_vector_units, product_of_fields, serving_rate
+from slipstick.estimators.roofline.roofline import on_vector_units, product_of_fields, rated_flop
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import STATED_CLOCK, Machine
+from slipstick.hwmodels.machine import OVER_CACHE, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -149,9 +149,10 @@ def resources(
 ) -> Resources:
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything.
 
-    Bytes of main memory pass the last cache's path, which follows the clock of the cores: at a clock below the file's,
-    where their share of the bandwidth was seen, what is not hidden of that path makes them slower (Wang and Chu, "GPGPU
-    Performance Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308, section 4).
+    Bytes of main memory pass the last cache's path, which follows the clock of the cores. What is not hidden of that
+    path makes them slower where it is slower beside main memory than in the machine's file, at which their share of the
+    bandwidth was seen (Wang and Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling", arXiv
+    1701.05308, section 4).
 
     `efficiency`: share of main memory's bandwidth at best.
     `rotation`: footprints touched between two uses of the same data, where the runtime does not say what caches hold.
@@ -170,10 +171,7 @@ def resources(
         path = product_of_fields(machine.bandwidth_factors(last))
         cache_rate = Largest(main, path)
         if path.has(symbol("machine.clock")):
-            beside = overlap * main / path
-            main *= (1 + beside * Smallest(1, symbol("machine.clock") / symbol(f"machine.{STATED_CLOCK}"))) / (
-                1 + beside
-            )
+            main *= (1 + overlap * Smallest(main / path, symbol(f"machine.{OVER_CACHE}"))) / (1 + overlap * main / path)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
@@ -288,20 +286,6 @@ def _variant(op: Op) -> tuple[object, ...]:
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 
-def rated_flop(op: Op, machine: Machine, product_type: Callable[[str], str] = str) -> tuple[tuple[str, str, str], ...]:
-    """Of an operation's flop: their name in the cost, and the engine and data type at whose rate they run.
-
-    `product_type`: in which a library multiplies numbers of a type.
-    Raises InputError where the machine states no rate for them.
-    """
-    rated = []
-    for name in op.cost:
-        if name.startswith("flop."):
-            _, unit, dtype = name.split(".")
-            rated.append((name, *serving_rate(machine, unit, product_type(dtype) if unit == "matrix" else dtype)))
-    return tuple(rated)
-
-
 def arithmetic(flop: Collection[tuple[str, str, str]], rate: Callable[[str, str], sp.Expr]) -> tuple[sp.Expr, sp.Expr]:
     """Seconds of an operation's flop (`rated_flop`), each at the rate of its engine and data type [flop/s], and as how
     many float32 flop of a vector engine they cost energy.
@@ -312,7 +296,7 @@ def arithmetic(flop: Collection[tuple[str, str, str]], rate: Callable[[str, str]
     products = [one for one in flop if one[0].startswith("flop.matrix.")]
     for name, engine, rated in products or flop:
         time += symbol(f"operation.{name}") / rate(engine, rated)
-        energy += symbol(f"operation.{name}") * (MATRIX_ENERGY.get(rated, 1.0) if engine == "matrix" else 1.0)
+        energy += symbol(f"operation.{name}") * flop_energy(engine, rated)
     return time, energy
 
 

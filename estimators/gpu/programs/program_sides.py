@@ -18,12 +18,12 @@ from slipstick.common.expressions import symbol
 from slipstick.common.size_column import Sized, largest, number, smallest
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of
 from slipstick.estimators.gpu.kernels.matrix_tiles import traffic_time
-from slipstick.estimators.gpu.kernels.tiled_roofline import arithmetic, rated_flop, resources
+from slipstick.estimators.gpu.kernels.tiled_roofline import arithmetic, resources
 from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
 from slipstick.estimators.power.voltage import capped_seconds, knee
 from slipstick.estimators.roofline.physical_bound import weight_bytes
-from slipstick.estimators.roofline.roofline import product_of_fields
+from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
-from slipstick.estimators.gpu.kernels.kernel_classes import with_terms
+from slipstick.estimators.gpu.kernels.kernel_classes import LATENT, with_terms
 from slipstick.estimators.gpu.programs.program_classes import is_backward
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes
 from slipstick.estimators.interconnect.collectives import joint_form
@@ -20,6 +20,7 @@ from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload_kind import role_of
 
 NO_IMAGES = ("attention", "softmax", "norm.layer")
 """Kinds whose backward passes hardly one of the timed image networks has."""
@@ -51,10 +52,13 @@ class SharedKernels(FormulaModel):
     shares: FrozenDict[float]
 
     def share(self, op: Op) -> float:
-        """Of `programs` in the log time of an operation; of backward passes, those of image networks in 16 bits."""
+        """Of `programs` in the log time of an operation; of backward passes, those of image networks in 16 bits.
+
+        Programs have no latent attention.
+        """
         name = shared_name(op)
         alone = is_backward(op) and (op.dtype not in HALF or name.rpartition(".")[0] in NO_IMAGES)
-        return 0.0 if alone else self.shares.get(name, 0.0)
+        return 0.0 if alone or role_of(op) == LATENT else self.shares.get(name, 0.0)
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """The parts that answer, and their keys."""

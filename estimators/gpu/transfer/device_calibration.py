@@ -87,6 +87,8 @@ class DeviceCalibration:
         In words: what it was fitted to.
     programs
         What whole programs say of kernels; None for what ships.
+    similarity
+        What machines count for one another; None for what ships, which saw all machines.
     """
 
     classes: tuple[KernelClass, ...]
@@ -95,6 +97,7 @@ class DeviceCalibration:
     fingerprint: str = ""
     source: str = ""
     programs: Same[FittedFile] | None = None
+    similarity: SimilarityWeights | None = None
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -114,10 +117,10 @@ class DeviceCalibration:
         InputError
             Where none has this name; the known ones are listed.
         """
-        found = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
-        if len(found) != 1:
+        named = [one for one in self.libraries if name.lower() in (one, one.partition(" ")[0])]
+        if len(named) != 1:
             raise unknown_name("kernel library of a program (a trainer is of train:MODEL)", name, list(self.libraries))
-        return found[0]
+        return named[0]
 
     def forecast(
         self,
@@ -135,7 +138,7 @@ class DeviceCalibration:
         anchors
             Rows measured on it; those that the calibration has where None.
         similarity
-            What the fitted machines count for it; as was found on all public rows where None.
+            What the fitted machines count for it; that of the calibration where None.
         """
         anchors_here = (
             [form for form in self.anchors if form.machine.name == machine.name] if anchors is None else anchors
@@ -149,7 +152,7 @@ class DeviceCalibration:
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
         spreads = library_spreads() if unknown else {}
-        similarity = fitted_similarity() if similarity is None else similarity
+        similarity = similarity or self.similarity or fitted_similarity()
         return Forecast(classes, self.machines, machine, similarity, tuple(without), tuple(anchors_here), spreads)
 
     def for_question(

@@ -183,6 +183,13 @@ def of_one_chip(fits: Sequence[MachineFit], closest: int) -> bool:
     return alike and closest < MOST_WORDS
 
 
+def unknown_part(fit: MachineFit, closest: int) -> str:
+    """What machines that share at most `closest` words of its family do not know of one: vendor, generation, chip, or
+    all that it is."""
+    words = fit.family.split("-")[: closest + 1]
+    return " ".join([*words, *([fit.machine] if closest == MOST_WORDS else [])])
+
+
 def technology(machine: Machine) -> str:
     """The letters that a machine's main memory begins with."""
     return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]

@@ -7,6 +7,7 @@ device, dtype, or shape), and a fit must not learn them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -18,12 +19,15 @@ import numpy.typing as npt
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import is_symbolic, sp
+from slipstick.common.size_column import SizeColumn
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, machine_values
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
+from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.cost import Cost
 from slipstick.workloads.graph.kinds import KINDS, SIZE_BYTES, operation
 from slipstick.workloads.graph.workload import Attribute, Op
 
@@ -210,12 +214,6 @@ def taken(
     return left, measured
 
 
-TOLERANCE = 0.01
-"""Share by which a time may undercut a bound: clocks of boards and timers are no better."""
-WINOGRAD = 4.0
-"""Products that F(4x4, 3x3) saves of a 3 x 3 convolution (Lavin and Gray, CVPR 2016); other windows by their area."""
-
-
 @dataclass(frozen=True)
 class Violation:
     """Rows of one form that no machine of these numbers can have done.
@@ -238,25 +236,17 @@ class Violation:
 
 
 def least_times(form: OperationTimes) -> dict[str, FloatArray]:
-    """Seconds that each row takes at least, by what bounds it.
-
-    * arithmetic: flop of the unit used over its peak at the highest clock, each engine for itself. Products that a
-      known algorithm saves are taken off: Winograd's for 3 x 3 windows (larger ones, by FFT, up to their area), the
-      masked half of causal attention.
-    * main memory: bytes that must move, less what all caches together could have kept, over the data-sheet bandwidth.
-      What fits into caches is not bounded by main memory.
-    """
-    machine = form.machine
-    by_engine: dict[str, FloatArray] = {}
-    for name in form.op.cost:
-        if name.startswith("flop."):
-            _, unit, dtype = name.split(".")
-            engine, rated = serving_rate(machine, unit, dtype)
-            seconds = form.amount(f"operation.{name}") / machine.peak(engine, rated)
-            by_engine[engine] = by_engine.get(engine, np.zeros(len(form))) + seconds * _needed(form, unit)
-    arithmetic = np.max(list(by_engine.values()), axis=0) if by_engine else np.zeros(len(form))
-    beyond = np.maximum(_moved(form) - cache_bytes(machine), 0.0)
-    return {"arithmetic": np.asarray(arithmetic), "main memory": beyond / machine.bandwidth(machine.main_memory)}
+    """Seconds that each row takes at least, by what bounds it ("arithmetic", "main memory"; `PhysicalBound`), shape
+    (rows,). Keys and values may be stored in a narrower dtype than the rest."""
+    op, stored = form.op, str(form.op.attributes.get("kv_dtype", form.op.dtype))
+    if op.kind == "attention" and stored != op.dtype:
+        sizes = (op.dims[name] for name in ("batch", "kv_heads", "keys"))
+        elements = math.prod(sizes) * (op.dims["head_dim"] + op.dims["value_dim"])
+        spared = elements * (SIZE_BYTES[op.dtype] - SIZE_BYTES[stored])
+        op = replace(op, cost=Cost({**op.cost, "read": op.cost["read"] - spared}))
+    bound = op.bind({name: column.view(SizeColumn) for name, column in form.dims.items()})
+    bounds = PhysicalBound(form.machine).bounds((bound,))
+    return {name: np.broadcast_to(np.ravel(seconds), len(form)) for name, seconds in bounds.items()}
 
 
 def cache_bytes(machine: Machine) -> float:
@@ -301,31 +291,6 @@ def possible(forms: Sequence[OperationTimes]) -> list[OperationTimes]:
         if len(kept):
             result.append(form.some(kept))
     return result
-
-
-def _moved(form: OperationTimes) -> FloatArray:
-    """Bytes that must move; keys and values may be stored in a narrower dtype than the rest."""
-    moved = form.amount("operation.bytes_moved")
-    stored = form.op.attributes.get("kv_dtype", form.op.dtype)
-    if form.op.kind != "attention" or stored == form.op.dtype:
-        return moved
-    batch, heads, keys = (form.column(name) for name in ("batch", "kv_heads", "keys"))
-    elements = batch * heads * keys * (form.column("head_dim") + form.column("value_dim"))
-    return moved - elements * (SIZE_BYTES[form.op.dtype] - SIZE_BYTES[str(stored)])
-
-
-def _needed(form: OperationTimes, unit: str) -> FloatArray | float:
-    """Share of the counted flop that the fastest known algorithm still does."""
-    if unit != "matrix":
-        return 1.0
-    if form.op.kind == "convolution":
-        taps = np.prod([form.column(f"kernel_{axis}") for axis in ("depth", "height", "width")], axis=0)
-        return np.asarray(np.where(taps == 9, 1 / WINOGRAD, 1 / taps))
-    if form.op.kind == "attention" and form.op.attributes.get("causal"):
-        queries, keys = form.column("queries"), form.column("keys")
-        seen = np.minimum(queries, keys)
-        return np.asarray(1 - seen * (seen - 1) / (2 * queries * keys))
-    return 1.0
 
 
 def _hint(form: OperationTimes, least: FloatArray, row: int) -> str:

@@ -6,6 +6,7 @@ What holds for a machine that nobody measured, learned on measured ones that are
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +18,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS, SHARE, SHARE_WIDTH
 
@@ -60,21 +62,28 @@ def at_least(known: Scatter, least: Scatter) -> Scatter:
     return replace(known, short=max(known.short, least.short), long=max(known.long, least.long))
 
 
-def scatter(errors: Sequence[FloatArray], predicted: Sequence[FloatArray], tails: float) -> Scatter:
-    """`tails` times the root mean square of log errors, each machine's rows together counting as one.
+def scatter(
+    errors: Sequence[FloatArray], predicted: Sequence[FloatArray], tails: float, groups: Sequence[str] = ()
+) -> Scatter:
+    """`tails` times the standard deviation of the normal law whose 80 % band holds 80 % of the log errors.
 
-    A rms, and not quantiles: over all public GPU data, every machine left out, their interval scores are equal.
+    The rows of a machine count as one, and so do the machines of a group, which err alike.
 
     `errors`, `predicted`: of each machine: log(measured / predicted), and seconds.
-    `tails`: by which a normal law of this deviation holds 80 % of the errors (`SimilarityWeights.tails`).
+    `groups`: of each machine; each alone where empty.
+    `tails`: how much longer tails are where the group is unseen (`SimilarityWeights.tails`).
     Raises InputError where there is no error.
     """
     ends = []
     for brief in (True, False):
-        pairs = zip(errors, predicted, strict=True)
-        chosen = [np.minimum(np.abs(error[(time < BORDER) == brief]), LARGEST) for error, time in pairs]
-        squares = [float(np.mean(each**2)) for each in chosen if len(each)]
-        ends.append(tails * float(np.sqrt(np.mean(squares))) if squares else None)
+        parts = [error[(time < BORDER) == brief] for error, time in zip(errors, predicted, strict=True)]
+        kept = [
+            (part, name) for part, name in zip(parts, groups or map(str, range(len(parts))), strict=True) if len(part)
+        ]
+        count = Counter(name for _, name in kept)
+        shares = [np.full(len(part), 1 / (len(part) * count[name])) for part, name in kept]
+        every = [part for part, _ in kept]
+        ends.append(tails * normal_spread(np.concatenate(every), np.concatenate(shares)) if kept else None)
     short, long = ends
     if short is None and long is None:
         raise InputError("no error to estimate a scatter from")
@@ -112,12 +121,14 @@ class LeaveOneOutDevice:
     `plain`: by the parameters that the others give it.
     `factor`: what the others take over their own fits at the nearest shapes.
     `scale`: how large errors of the target machine are against those of this one.
+    `new`: what the others do not know of it (`kernel_class.unknown_part`), of which all rows err alike.
     """
 
     plain: FloatArray
     factor: FloatArray
     measured: FloatArray
     scale: float = 1.0
+    new: str = ""
 
 
 def repeats(trials: Sequence[LeaveOneOutDevice]) -> float:
@@ -149,4 +160,5 @@ def left(trials: Sequence[LeaveOneOutDevice], share: float, tails: float) -> Sca
     """
     predicted = [trial.plain + share * trial.factor for trial in trials]
     errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, predicted, strict=True)]
-    return scatter(errors, [np.exp(log) for log in predicted], tails)
+    groups = [trial.new or str(at) for at, trial in enumerate(trials)]
+    return scatter(errors, [np.exp(log) for log in predicted], tails, groups)

@@ -27,6 +27,7 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     of_one_chip,
     pooled,
     times,
+    unknown_part,
     weights,
 )
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
@@ -212,6 +213,7 @@ class Forecast:
             np.concatenate([factor.logs(form) for form in forms]),
             np.log(joined_times(forms)),
             scale=self.similarity.shaped[self._closest(one)] / self.similarity.shaped[closeness],
+            new=unknown_part(fit, closeness),
         )
 
 

@@ -24,7 +24,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import numba, torch
 from slipstick.common.readers import unknown_name
-from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, cuts
+from slipstick.estimators.sparse.kernel_costs import SPLIT_OF, cuts, split_of
 from slipstick.estimators.sparse.reuse_model import State
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
 from slipstick.hwmodels.machine import Machine
@@ -155,8 +155,7 @@ def product(kernel: str, matrix: SparseMatrix, threads: int = 1) -> Product:
         raise unknown_name("sparse kernel", kernel, list(PACKAGE_OF))
     if find_spec(PACKAGE_OF[kernel]) is None:
         raise InputError(f"kernel {kernel!r} needs {PACKAGE_OF[kernel]}: pip install {PACKAGE_OF[kernel]}")
-    if threads > 1 and kernel not in SPLIT_OF:
-        raise InputError(f"kernel {kernel!r} runs on one thread; with threads: {', '.join(SPLIT_OF)}")
+    split = split_of(kernel) if threads > 1 else None
     random = np.random.default_rng(0)
     values, x = random.random(matrix.nonzeros), random.random(matrix.shape[1])
     pointers, columns = matrix.row_pointers.astype(np.int32), matrix.columns
@@ -173,10 +172,10 @@ def product(kernel: str, matrix: SparseMatrix, threads: int = 1) -> Product:
         run, rows = blockwise_kernel(), matrix.row_of_nonzero().astype(np.uint32)
         return lambda: run(rows, unsigned, values, x, y, np.uint64(0), np.uint64(len(values)))
     arguments = (pointers.astype(np.uint32), unsigned, values, x, y)
-    if threads == 1:
+    if split is None:
         loop = _row_loop()
         return lambda: loop(*arguments, np.uint64(0), np.uint64(matrix.shape[0]))
-    edges = np.array(cuts(matrix, threads, SPLIT_OF[kernel]), dtype=np.uint64)
+    edges = np.array(cuts(matrix, threads, split), dtype=np.uint64)
     return _numba_threads(arguments, edges, threads)
 
 

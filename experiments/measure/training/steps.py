@@ -107,7 +107,9 @@ def _recurrent(cell: str, batch: int, length: int, width: int, words: int) -> Bu
     return Reader(), torch.randint(words, (batch, length)), torch.randint(words, (batch * length,))
 
 
-def _transformer(batch: int, length: int, width: int, layers: int, words: int) -> Built:
+def transformer(batch: int, length: int, width: int, layers: int, words: int) -> Built:
+    """Encoder layers of four heads over words (token ids, shape (batch, length)), with scores of every word."""
+
     class Encoder(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -133,8 +135,8 @@ MODELS: Mapping[str, Callable[[], Built]] = {
     "autoencoder": _autoencoder,
     "lstm": lambda: _recurrent("lstm", 4, 24, 96, 500),
     "gru": lambda: _recurrent("gru", 16, 32, 128, 1000),
-    "small transformer": lambda: _transformer(2, 16, 64, 3, 200),
-    "transformer": lambda: _transformer(4, 96, 192, 2, 2000),
+    "small transformer": lambda: transformer(2, 16, 64, 3, 200),
+    "transformer": lambda: transformer(4, 96, 192, 2, 2000),
 }
 """By name: from operations of a microsecond to some of ten milliseconds."""
 

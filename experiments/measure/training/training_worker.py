@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slipstick.common.lazy_packages import nn, torch
+from slipstick.experiments.measure.training.steps import transformer
 
 BATCH = 4
 VOCABULARY = 2000
@@ -39,7 +40,7 @@ def network(name: str, width: int) -> tuple[Any, Callable[[int], tuple[Any, Any]
         def forward(self, x: Any) -> Any:
             y = torch.relu(self.convolution(x))
             y = y.permute(0, 3, 1, 2).flatten(2)
-            return self.classifier(self.recurrent(y)[0])
+            return self.classifier(self.recurrent(y)[0]).flatten(0, 1)
 
     class Lstm(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -54,20 +55,11 @@ def network(name: str, width: int) -> tuple[Any, Callable[[int], tuple[Any, Any]
             memory = self.encoder(embedded)[0]
             y = self.decoder(embedded)[0]
             shares = torch.softmax(y @ memory.transpose(1, 2), dim=-1)
-            return self.classifier(torch.cat([y, shares @ memory], dim=-1))
+            return self.classifier(torch.cat([y, shares @ memory], dim=-1)).flatten(0, 1)
 
-    class Attention(nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.embedding = nn.Embedding(VOCABULARY, width)
-            layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True)
-            self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-            self.classifier = nn.Linear(width, VOCABULARY)
-
-        def forward(self, x: Any) -> Any:
-            return self.classifier(self.encoder(self.embedding(x)))
-
-    module = {"gru": Gru, "lstm": Lstm, "attention": Attention}[name]()
+    module = (
+        transformer(BATCH, 1, width, 2, VOCABULARY)[0] if name == "attention" else {"gru": Gru, "lstm": Lstm}[name]()
+    )
 
     def batch(length: int) -> tuple[Any, Any]:
         if name == "gru":
@@ -103,7 +95,7 @@ def main() -> None:
         wall, cpu = time.perf_counter(), time.thread_time()
         optimizer.zero_grad(set_to_none=True)
         scores = module(x)
-        cross_entropy(scores.flatten(0, 1).float(), y.flatten()).backward()
+        cross_entropy(scores.float(), y.flatten()).backward()
         optimizer.step()
         wait()
         print(f"{time.thread_time() - cpu:.9f} {time.perf_counter() - wall:.9f}", flush=True)

@@ -98,15 +98,24 @@ def fit_blocks(
     return KernelCosts("blocks", kind, cost, sizes, clock, source=source)
 
 
-def held_out_logs(amounts: FloatArray, seconds: npt.ArrayLike, families: Sequence[str]) -> FloatArray:
-    """log(measured / predicted) of every product by costs fitted to the other families."""
-    measured, names = np.asarray(seconds, dtype=np.float64), np.asarray(families)
-    logs = np.empty(len(measured))
+def left_out(groups: npt.ArrayLike, predicted: Callable[[Mask, Mask], FloatArray]) -> FloatArray:
+    """Predictions of every row by what was fitted to the rows of other groups, shape (rows,).
+
+    `predicted`: of masks of the rows known and of those left out: predictions of the latter.
+    """
+    names = np.asarray(groups)
+    result = np.empty(len(names))
     for name in np.unique(names):
         out = names == name
-        costs = fit_costs(amounts[~out], measured[~out])
-        logs[out] = np.log(measured[out] / np.maximum(amounts[out] @ costs, 1e-12))
-    return logs
+        result[out] = predicted(~out, out)
+    return result
+
+
+def held_out_logs(amounts: FloatArray, seconds: npt.ArrayLike, families: Sequence[str]) -> FloatArray:
+    """log(measured / predicted) of every product by costs fitted to the other families."""
+    measured = np.asarray(seconds, dtype=np.float64)
+    predicted = left_out(families, lambda known, out: amounts[out] @ fit_costs(amounts[known], measured[known]))
+    return np.asarray(np.log(measured / np.maximum(predicted, 1e-12)))
 
 
 def spread_over_families(logs: npt.ArrayLike, level: float = DEFAULT_LEVEL) -> float:
@@ -186,10 +195,12 @@ def fit_threads(costs: KernelCosts, threads: int, products: Sequence[MeasuredPro
         where = np.unravel_index(int(np.argmin(errors)), (len(SHARED), len(STARTS)))
         return float(STARTS[where[1]]), float(SHARED[where[0]])
 
-    left = np.empty(len(chosen))
-    for name in np.unique(names):
-        cost = fit_costs(single[known != name], seconds[known != name])
-        left[names == name] = logs(cost, *best(cost, names != name))[names == name]
+    def without(rows: Mask, out: Mask) -> FloatArray:
+        others = ~np.isin(known, names[out])
+        cost = fit_costs(single[others], seconds[others])
+        return logs(cost, *best(cost, rows))[out]
+
+    left = left_out(names, without)
     every = np.array([costs.cost[term] for term in TERMS[state]])
     return ThreadCosts(*best(every, names == names), spread_over_families(left), threads)
 
@@ -322,11 +333,7 @@ def held_out(blocks: LabelledBlocks, model: Model, groups: npt.ArrayLike | None 
     `groups`: of shape (matrices,); `folds` if None.
     """
     group = (folds(len(blocks.names)) if groups is None else np.asarray(groups))[blocks.matrix]
-    predicted = np.empty(len(blocks.label))
-    for one in np.unique(group):
-        out = group == one
-        predicted[out] = model(blocks.select(~out), blocks.select(out))
-    return predicted
+    return left_out(group, lambda known, out: model(blocks.select(known), blocks.select(out)))
 
 
 @dataclass(frozen=True)

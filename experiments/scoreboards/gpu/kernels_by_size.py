@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slipstick.common.formatting import format_quantity
 from slipstick.common.frames import csv_frame
+from slipstick.common.records import FrozenDict
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import LOGARITHMIC, Data, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -34,7 +36,9 @@ def kernel_of(name: str, size: str) -> Op | None:
     if name == "matrixtranspose":
         return operation("transpose", "move", {"reads": numbers[0] ** 2, "writes": numbers[0] ** 2}, "float32")
     if name == "stencil2d":
-        return elementwise("stencil", numbers[0] ** 2)
+        points = elementwise("stencil", numbers[0] * numbers[1])
+        sides = {"y": numbers[0], "x": numbers[1]}
+        return replace(points, dims=FrozenDict({**points.dims, **sides}), attributes=FrozenDict({"loop": "2d-9pt"}))
     if name == "simpleconvolution":
         mask = int(numbers[2])
         return convolution("convolution", 1, 1, 1, (mask, mask), (numbers[0], numbers[1]))

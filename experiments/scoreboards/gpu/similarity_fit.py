@@ -22,7 +22,8 @@ from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Groupin
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
+from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
+from slipstick.estimators.gpu.fallback_class import steps_between
 from slipstick.estimators.gpu.kernels.kernel_classes import of_step
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import (
@@ -33,10 +34,12 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     kind_of,
     of_one_chip,
     pooled,
+    times,
+    unknown_part,
     weights,
 )
 from slipstick.estimators.gpu.transfer.operation_times import RowFormula, joined_times, thinned
-from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, SHARE
+from slipstick.estimators.gpu.transfer.pooling_constants import LARGEST, LEAST_NOISE, SHARE
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left
 from slipstick.hwmodels.machine import Machine
 
@@ -133,8 +136,7 @@ class SimilarityStep:
     @property
     def new(self) -> str:
         """What the others do not know: a vendor, a generation, a chip or a machine."""
-        words = self.rows.fit.family.split("-")[: self.closest + 1]
-        return " ".join([*words, *([self.rows.fit.machine] if self.closest == MOST_WORDS else [])])
+        return unknown_part(self.rows.fit, self.closest)
 
     @property
     def cluster(self) -> str:
@@ -198,20 +200,73 @@ def weighed(numbers: Mapping[str, FloatArray]) -> SimilarityWeights:
     return SimilarityWeights(tuple(counts.tolist()), plain["scatter"], plain["other library"], plain["other memory"])
 
 
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """A class on a machine by the parameters that another class has there, which differs from it in one step.
+
+    `added`: to the standard deviation of its log errors.
+    """
+
+    family: str
+    step: str
+    added: float
+
+
+def stand_ins(whole: DeviceCalibration) -> list[StandIn]:
+    """Of each class that a machine has rows of, by each other that was fitted there and differs from it in one step."""
+    made = []
+    pairs = [(one, other) for one in whole.classes for other in whole.classes if one is not other]
+    for one, other in pairs:
+        steps = steps_between(one.name, other.name)
+        for mine in one.fits if steps is not None and len(steps) == 1 else ():
+            here, forms = device_name(whole.machines[mine.machine]), one.sampled.get(mine.machine)
+            known = [each for each in other.fits if device_name(whole.machines[each.machine]) == here]
+            known = [each for each in known if each.library == mine.library] or known
+            if forms and known and steps:
+                logs, alike = np.log(joined_times(forms)), np.ones(sum(map(len, forms)))
+                by = mine.values, {**mine.values, **known[0].values}
+                left, errors = (normal_spread(logs - np.log(times(forms, values)), alike) for values in by)
+                added = np.sqrt(max(errors**2 - left**2, LEAST_NOISE**2))
+                made.append(StandIn(mine.family, steps[0], float(added)))
+    return made
+
+
+def _standing(stand_in: Sequence[StandIn]) -> tuple[float, ...]:
+    """What each of `STEPS` adds: its own as far as several generations say it, else what steps add on the whole."""
+    if not stand_in:
+        return (TYPICAL[0],) * len(STEPS)
+    level = Grouping("step", DIFFER)
+    law = FormulaLaw(
+        "classes that stand for others",
+        (ParameterPrior("typical", "1", "added by a step", *TYPICAL, 1e-3, 1e1, "typical", (level.name,)),),
+        lambda numbers, columns: np.broadcast_to(numbers["typical"], len(columns["row"])),
+        (level,),
+    )
+    steps = [one.step for one in stand_in]
+    clusters = [f"{one.step} {generation_of(one.family)}" for one in stand_in]
+    at = {"row": np.arange(len(steps), dtype=float)}
+    made = fit(
+        law,
+        LawRows(at, {level.name: steps}, clusters, np.array([one.added for one in stand_in]), [law.name] * len(steps)),
+    )
+    return tuple(made.values(law, {level.name: STEPS}, len(STEPS))["typical"].tolist())
+
+
 def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
     """Of every machine and class of single kernels that has rows: an operation of `OF_STEPS` is several."""
     pairs = ((one, fit) for one in whole.classes if not of_step(one.name) for fit in one.fits)
     return [JudgingRows.of(one, fit, whole.machines) for one, fit in pairs if one.sampled.get(fit.machine)]
 
 
-def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> SimilarityFit:
+def fitted_to(judges: Sequence[JudgingRows], without: str = "", stand_in: Sequence[StandIn] = ()) -> SimilarityFit:
     """Weights that make left-out times most probable, and how their errors grow and scatter.
 
     `without`: a vendor or generation of which no machine judges or predicts.
 
     Raises ValueError where no machine can be left out.
     """
-    kept = [rows for rows in judges if not _is_of(rows, without)]
+    kept = [rows for rows in judges if not _is_of(rows.fit.family, without)]
+    standing = _standing([one for one in stand_in if not _is_of(one.family, without)])
     known = {rows.fit.machine for rows in kept}
     turns = [turn for rows in kept for turn in rows.turns(known)]
     law = SimilarityModel(tuple(turns))
@@ -222,12 +277,14 @@ def fitted_to(judges: Sequence[JudgingRows], without: str = "") -> SimilarityFit
     grown = replace(first, errors=_growth(turns, off), shaped=_growth(turns, shaped))
     tails = _tails(turns, {(rows.one.name, rows.fit.machine): rows for rows in kept}, grown)
     alone = [turn for rows in kept for turn in rows.alone(known)]
-    return SimilarityFit(made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown))))
+    return SimilarityFit(
+        made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown), standing=standing))
+    )
 
 
-def _is_of(rows: JudgingRows, group: str) -> bool:
+def _is_of(family: str, group: str) -> bool:
     """Whether a machine is one of a vendor or generation."""
-    return bool(group) and f"{rows.fit.family}-".startswith(f"{group}-")
+    return bool(group) and f"{family}-".startswith(f"{group}-")
 
 
 def _rounded(similarity: SimilarityWeights) -> SimilarityWeights:
@@ -325,18 +382,18 @@ def _trials(
             near = [one for one in inner if one.closest <= turn.closest]
             one = near[-1] if near else inner[-1]
             logs, scale = one.logs([similarity])[0], similarity.errors[turn.closest] / similarity.errors[one.closest]
-            trials.append(LeaveOneOutDevice(logs, np.zeros(len(logs)), one.rows.logs, scale=scale))
+            trials.append(LeaveOneOutDevice(logs, np.zeros(len(logs)), one.rows.logs, scale, one.new))
     return trials
 
 
-def fitted_kinships(judges: Sequence[JudgingRows]) -> dict[str, SimilarityFit]:
+def fitted_kinships(judges: Sequence[JudgingRows], stand_in: Sequence[StandIn]) -> dict[str, SimilarityFit]:
     """Of all machines, under the name "", and without each generation and each vendor."""
     generations = {generation_of(rows.fit.family) for rows in judges}
     made: dict[tuple[bool, ...], SimilarityFit] = {}
     result = {}
     for group in ("", *sorted(generations | {name.partition("-")[0] for name in generations})):
-        out = tuple(_is_of(rows, group) for rows in judges)  # a vendor with one generation is that
+        out = tuple(_is_of(rows.fit.family, group) for rows in judges)  # a vendor with one generation is that
         if out not in made:
-            made[out] = fitted_to(judges, group)
+            made[out] = fitted_to(judges, group, stand_in)
         result[group] = made[out]
     return result

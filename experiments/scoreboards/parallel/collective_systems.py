@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 FOLDER = "gpu/vidur/network"
 NCCL_FILES = "gpu/aiconfigurator/*/comm/nccl/*/nccl_perf.parquet"
+"""Beside these stand an engine's own all-reduces, which are numbers of the law of steps (4.4 to 7.4 us in recorded
+graphs over NVLink, fitted 5.8; over PCIe `step_device.IN_TURN`), and exchanges of experts' ranks (DeepEP, TensorRT-LLM)
+under a routing of their own: no question is of one by itself."""
+CLUSTERS = "collectives/collectives.csv.gz"
 ABOVE = 64 * 1024
 """Bytes from which a transfer is fitted; below, calls from Python scatter by several times: of NCCL they are scored."""
 KEYS = ["machine", "function", "workers", "per_node"]
@@ -35,8 +39,17 @@ NCCL_SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
     "b300_sxm": ("b300-sxm", FIVE),
     "gb200": ("gb200", RACK),
     "gb300": ("gb300", RACK),
+    "cluster01": ("h100-sxm", FOUR),
+    "perlmutter": (
+        "a100-sxm-40gb",
+        {
+            "nvlink": {**THREE["nvswitch"], "width": 4},
+            "slingshot": {"bandwidth": "25 GB/s", "latency": "14 us", "width": 4096},
+        },
+    ),
 }
-"""Systems of the tables of NCCL's own timings; the generation of a link says what it reaches."""
+"""Systems of the tables of NCCL's own timings; the generation of a link says what it reaches. Perlmutter: NERSC's
+architecture page (four A100 joined by NVLink, a 200 Gbit/s card each), latency of a network's step as NCCL's."""
 PCIE4 = {"bandwidth": "31.5 GB/s", "latency": "5.7 us", "width": 4, "shared_by": 2}
 PAIR = {"bandwidth": "300 GB/s", "latency": "3.4 us", "width": 2, "generation": 3}
 SYSTEMS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]]]] = {
@@ -113,6 +126,19 @@ def nccl_timings(folder: Path) -> pd.DataFrame:
         frames.append(frame)
     frame = pd.concat(frames[1:] or frames, ignore_index=True)
     return frame.groupby([*KEYS, "width", "bytes"], as_index=False).median()
+
+
+def cluster_timings(path: Path) -> pd.DataFrame:
+    """The same columns from what users of two clusters timed by NCCL, within nodes and over them.
+
+    MPI is left out, which stages device buffers through the host; of pairs of H100 nodes nobody states the network.
+    """
+    raw = csv_frame(path)
+    raw = raw[(raw["library"] == "NCCL") & raw["cluster"].isin([*NCCL_SYSTEMS])]
+    names = {"cluster": "machine", "operation": "function", "ranks": "workers", "gpus_per_node": "per_node"}
+    frame = raw.rename(columns=names | {"buffer_bytes": "bytes", "time_s": "time"})
+    frame["function"] = frame["function"].replace(FUNCTIONS | {"sendrecv": "send_recv"})
+    return frame.assign(width=frame["per_node"], noise=0.0)
 
 
 def described(frame: pd.DataFrame) -> pd.DataFrame:

@@ -35,11 +35,13 @@ from slipstick.estimators.interconnect.collective_law import (
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.parallel.collective_systems import (
     ABOVE,
+    CLUSTERS,
     FOLDER,
     KEYS,
     NCCL_FILES,
     NCCL_SYSTEMS,
     SYSTEMS,
+    cluster_timings,
     described,
     nccl_timings,
     system,
@@ -57,6 +59,8 @@ SEED = 1
 GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"), ("b200_sxm", "b300_sxm", "gb200", "gb300"))
 """Of NCCL's own timings, left out together."""
 SUMS, OTHERS = "all-reduces", "other functions"
+NOBODY = "none"
+"""The family of a collection that no fit has rows of: no generation is left out with it."""
 
 
 def family(name: str) -> str:
@@ -211,6 +215,14 @@ def _systems(data: Data) -> Iterator[ValidationRow]:
     for group in GENERATIONS:
         kept = own_timings[own_timings["machine"].isin(group)]
         yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
+
+
+def _clusters(data: Data) -> Iterator[ValidationRow]:
+    """Another collection's, by the law fitted to the others."""
+    training, own_timings = _public(data)
+    yield from _own_scores(
+        "the collection", NOBODY, training, described(own_timings), cluster_timings(data.judged(CLUSTERS))
+    )
 
 
 def _given(data: Data) -> Iterator[ValidationRow]:
@@ -386,6 +398,6 @@ def _line(part: pd.DataFrame) -> tuple[float, float]:
 
 BOARD = Board(
     "How long does a collective take between GPUs of a machine never measured?",
-    {"collectives": Part(_systems, _given)},
+    {"collectives": Part(_systems, _given), "collectives on clusters": _clusters},
     (Front("Collectives between GPUs", "the machine", "all machines", LEFT),),
 )

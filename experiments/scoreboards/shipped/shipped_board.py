@@ -36,7 +36,7 @@ from slipstick.estimators.gpu.transfer.device_calibration import (
     fit_devices,
     variant_name,
 )
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, of_one_chip, pooled, times
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, of_one_chip, pooled, times, unknown_part
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, Scatter, at_least, left, of_one_source
@@ -47,7 +47,7 @@ from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.scoreboards.experts.expert_data import layer_times
 from slipstick.experiments.scoreboards.gpu import other_programs
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
-from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows
+from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows, stand_ins
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -84,9 +84,8 @@ def _scatter(one: KernelClass, machines: Mapping[str, Machine], closest: int, si
             predicted = np.log(times(forms, pooled(others, machines[fit.machine], similarity, one.priors)))
             nearest = max(shared_words(fit.family, other.family) for other in others)
             scale = similarity.errors[closest] / similarity.errors[nearest]
-            trials.append(
-                LeaveOneOutDevice(predicted, np.zeros(len(predicted)), np.log(joined_times(forms)), scale=scale)
-            )
+            seconds, new = np.log(joined_times(forms)), unknown_part(fit, nearest)
+            trials.append(LeaveOneOutDevice(predicted, np.zeros(len(predicted)), seconds, scale, new))
     learned = left(trials, 0.0, similarity.tails) if trials else Scatter(UNKNOWN, UNKNOWN)
     return at_least(learned, of_one_source(closest, similarity)) if of_one_chip(one.fits, closest) else learned
 
@@ -152,7 +151,7 @@ def refit() -> ShippedFiles:
     Raises InputError where the measurements are not here.
     """
     whole = fitted(public_times())
-    made = fitted_kinships(judging_rows(whole))
+    made = fitted_kinships(judging_rows(whole), stand_ins(whole))
     numbers = {group: each.similarity for group, each in made.items()}
     document = devices_file.to_dict(without_rows(whole, numbers[""]))
     document |= {name: rounded(document[name]) for name in ("classes", "scatters")}

@@ -375,7 +375,7 @@ def _scored(test: Products, trained: TrainedDevices, predicted: FloatArray) -> S
 def _anchored_row(test: Products, trained: TrainedDevices, ours: FloatArray, count: int) -> ValidationRow:
     """Scored on the matrices not measured, the mean over draws of which ones were."""
     spreads = (trained.machine_spread, trained.matrix_spread)
-    found = _error(test.seconds / ours, count, *spreads, trained.doubt(count))
+    scored = _error(test.seconds / ours, count, *spreads, trained.doubt(count))
     plain = _error(test.seconds / test.roofline, count, *spreads)
     without = mean_error(ours, test.seconds)
     what = "one matrix" if count == 1 else f"{count} matrices"
@@ -386,9 +386,9 @@ def _anchored_row(test: Products, trained: TrainedDevices, ours: FloatArray, cou
         len(ours) - count,
         "MAPE",
         "1",
-        found,
+        scored,
         {"without": without, "roofline with the same anchors": plain},
         1.05 * without,
-        found <= 1.05 * without,
+        scored <= 1.05 * without,
         reason="goal: never worse than without by more than 5 %",
     )

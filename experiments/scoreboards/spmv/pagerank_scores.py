@@ -20,7 +20,6 @@ from slipstick.estimators.sparse.kernel_costs import shipped_blocks
 from slipstick.estimators.sparse.reuse_model import LABEL_KINDS
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.measure.spmv.labels import SHIPPED
-from slipstick.experiments.scoreboards.spmv.published_loops import LoopRoofline
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -75,8 +74,8 @@ def models(host: Machine) -> dict[str, ComposedEstimator]:
 
     hot, streaming = (replace(shipped_blocks(kind).costs[0], clock=float(host.clock)) for kind in LABEL_KINDS)
     return {
-        "published recipe (hot labels, one bandwidth)": piecewise(hot, LoopRoofline()),
-        "roofline for all, SpMV too": piecewise(Roofline(), LoopRoofline()),
+        "published recipe (hot labels, one bandwidth)": piecewise(hot, Roofline()),
+        "roofline for all, SpMV too": piecewise(Roofline(), Roofline()),
         "ours at the clock of the labels": piecewise(streaming, LevelLoops()),
         "ours": piecewise(shipped_blocks().costs[0], LevelLoops()),
     }

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.frames import csv_frame
+from slipstick.estimators.composition.power_capped import CAP
 from slipstick.estimators.cpu.multicore_loops import MulticoreLoops
 from slipstick.estimators.power.power_limit import PowerLimit
-from slipstick.estimators.power.power_limit_run import CAP, PowerLimitRun
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.scoreboards.cpu.bandwidth_board import chip_of
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE as STREAMS

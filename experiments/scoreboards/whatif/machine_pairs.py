@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slipstick.common.formatting import shown
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine_fields import named_shown
 
 PLAIN = ("clock", "cores", "threads_per_core", "power.cap", "power.idle", "power.per_flop", "runtime.launch_overhead")
 LEVEL = ("capacity", "bandwidth", "bytes_per_cycle")
-UNITS = {"clock": "Hz", "capacity": "B", "bandwidth": "B/s", "cap": "W", "idle": "W"}
 
 
 def changes(before: Machine, after: Machine) -> dict[str, float]:
@@ -22,11 +21,11 @@ def changes(before: Machine, after: Machine) -> dict[str, float]:
 
 def difference(before: Machine, after: Machine) -> str:
     """The same for people: ``memory.HBM3.bandwidth 3.35 -> 4.8 TB/s``."""
-    texts = []
-    for path, old, value in _both(before, after):
-        if value != old:
-            unit = UNITS.get(path.rpartition(".")[2], "")
-            texts.append(f"{path} {shown(old, unit)} -> {shown(value, unit)}".strip())
+    texts = [
+        f"{path} {named_shown(f'machine.{path}', old)} -> {named_shown(f'machine.{path}', value)}"
+        for path, old, value in _both(before, after)
+        if value != old
+    ]
     return ", ".join(texts) or "nothing that a machine file states"
 
 

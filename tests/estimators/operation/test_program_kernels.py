@@ -33,6 +33,7 @@ from slipstick.experiments.scoring.score import Rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload_kind import ROLE
 
 IMAGE = {f"{part}_{axis}": 56 for part in ("in", "out") for axis in ("height", "width")}
 IMAGE |= {f"{part}_depth": 1 for part in ("in", "out", "kernel")}
@@ -80,6 +81,14 @@ def test_amounts_of_many_are_those_of_each() -> None:
         for name in sorted(names | more):
             counted = [op for op in OPERATIONS if _counts(asked, op, name)]
             assert asked.amounts(counted, name) == [asked.amount(op, name) for op in counted]
+
+
+def test_image_networks_say_nothing_of_latent_attention() -> None:
+    """DeepSeek-V3's decode step, 128 heads over a cached latent of 576: no timed network has one."""
+    dims = {"batch": 8, "heads": 128, "kv_heads": 1, "queries": 1, "keys": 4096, "head_dim": 576, "value_dim": 512}
+    shared = SharedKernels(ProgramRuntimes(), ProgramRuntimes(), FrozenDict({"attention.bfloat16": 1.0}))
+    shares = [shared.share(operation("a", "attention", dims, "bfloat16", facts)) for facts in ({}, {ROLE: "latent"})]
+    assert shares == [1.0, 0.0]
 
 
 def _counts(model: FormulaModel, op: Op, name: str) -> bool:

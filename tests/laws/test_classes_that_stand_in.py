@@ -1,0 +1,58 @@
+"""Which measured class of kernels stands for another: relations that hold whatever was measured."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
+from slipstick.estimators.gpu.fallback_class import fallback_class_for, steps_between
+
+ALIKE = SimilarityWeights((1.0, 2.0, 4.0, 8.0), 0.1, 0.5, 0.5, standing=(0.1, 0.3, 0.2, 0.5, 0.25))
+CLASSES = (
+    "gemm.float32", "gemm.float32.batched", "gemm.bfloat16", "gemm.float16", "gemm.float8", "gemm.float8_block",
+    "gemm.bfloat16.experts", "gemm.bfloat16.experts.int4", "gemm.nvfp4.experts", "attention.bfloat16",
+    "attention.bfloat16.prompts", "attention.bfloat16.prompts.latent", "attention.bfloat16.latent.float8",
+    "convolution.float16", "convolution.float32", "elementwise.float32", "softmax.float32", "gather.bfloat16",
+)  # fmt: skip
+KNOWN = st.sets(st.sampled_from(CLASSES), min_size=1)
+
+
+@given(st.sampled_from(CLASSES), KNOWN, KNOWN)
+def test_more_measured_classes_never_make_one_less_sure(name: str, known: set[str], more: set[str]) -> None:
+    one, other = (fallback_class_for(name, measured, ALIKE) for measured in (known, known | more))
+    assert one is None or (other is not None and other.spread <= one.spread)
+
+
+@given(st.sampled_from(CLASSES), KNOWN)
+def test_a_measured_class_stands_for_itself(name: str, known: set[str]) -> None:
+    made = fallback_class_for(name, known | {name}, ALIKE)
+    assert made is not None and made.spread == 0.0 and steps_between(name, name) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "measured", "spread"),
+    [
+        ("gemm.float16", "gemm.bfloat16", 0.0),  # both types of 16 bits have one rate on every data sheet
+        ("attention.float16.prompts", "attention.bfloat16.prompts", 0.0),
+        ("gather.bfloat16", "elementwise.float32", 0.1),
+        ("gemm.mxfp8.experts.mxfp4", "gemm.bfloat16", (0.3**2 + 0.2**2 + 0.5**2) ** 0.5),
+        ("gemm.tfloat32", "gemm.bfloat16", 0.3),  # by the class of matrix engines, though float32 is as wide
+    ],
+)
+def test_steps_between_classes_add_up(name: str, measured: str, spread: float) -> None:
+    among = [measured] if "experts" in name else [one for one in CLASSES if one != name]
+    made = fallback_class_for(name, among, ALIKE)
+    assert made is not None and made.measured == measured and made.spread == pytest.approx(spread)
+
+
+def test_what_has_a_role_stands_for_nothing_without_it() -> None:
+    """A layer of experts sorts its tokens as well: no plain product takes that long."""
+    for one, other in combinations(CLASSES, 2):
+        for name, measured in ((one, other), (other, one)):
+            if steps_between(name, measured) is not None:
+                assert {"experts", "latent"} & {*measured.split(".")} <= {*name.split(".")}
+    assert len(ALIKE.standing) == len(STEPS)
