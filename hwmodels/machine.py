@@ -48,8 +48,8 @@ CARD = ("power.idle", "power.cap", "price")
 """What is stated of a whole card, and of its dies together."""
 REACHED = "reached"
 """Of main memory: what the connections between dies leave of its bandwidth, by the path of a field."""
-OVER_CACHE = f"memory.over_cache.{REACHED}"
-"""Bandwidth of main memory over that of the last cache in the machine's file, whatever was set since."""
+STATED = "stated."
+"""Before the path of a field: as the machine's file has it, whatever was set since."""
 
 
 class Machine(Record):
@@ -286,9 +286,8 @@ class Machine(Record):
     def _at(self, path: str) -> Any:
         if path.endswith(f".{REACHED}") and path == f"memory.{self.main_memory}.{REACHED}":
             return min(self._product(self.stated_factors(self.main_memory)), self.between_dies)
-        if path == OVER_CACHE:
-            *_, last, main = self.stated.memory
-            return self.stated.bandwidth(main) / self.stated.bandwidth(last)
+        if path.startswith(STATED):
+            return self.stated.get(path.removeprefix(STATED))
         value: Any = self
         above = ""
         for name in path.split("."):

@@ -18,7 +18,7 @@ from slipstick.common.size_column import aligned
 from slipstick.estimators.symbolic.formula import Formula, parameters
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas, formulas_of, promises
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import STATED, Machine
 from slipstick.workloads.graph.cost import RESOURCES, Amount
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Op
@@ -261,14 +261,14 @@ class Named(Protocol):
 
 
 def machine_values(formula: Named, machine: Machine) -> Mapping[str, float]:
-    """The machine's numbers that a formula names."""
+    """The machine's numbers that a formula names, and those that its file states (``stated.PATH``)."""
     return {name: float(machine.get(path)) for name, path in _paths(formula.names)}
 
 
 @lru_cache(maxsize=1_024)
 def _paths(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The names that are a machine's, each with its path."""
-    return tuple((name, name.removeprefix("machine.")) for name in names if name.startswith("machine."))
+    return tuple((name, name.removeprefix("machine.")) for name in names if name.startswith(("machine.", STATED)))
 
 
 def require_bound(op: Op) -> None:

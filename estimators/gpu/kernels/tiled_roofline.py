@@ -19,7 +19,7 @@ from slipstick.estimators.roofline.roofline import on_vector_units, product_of_f
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import OVER_CACHE, Machine
+from slipstick.hwmodels.machine import STATED, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -149,14 +149,9 @@ def resources(
 ) -> Resources:
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything.
 
-    Bytes of main memory pass the last cache's path, which follows the clock of the cores. What is not hidden of that
-    path makes them slower where it is slower beside main memory than in the machine's file, at which their share of the
-    bandwidth was seen (Wang and Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling", arXiv
-    1701.05308, section 4).
-
-    `efficiency`: share of main memory's bandwidth at best.
-    `rotation`: footprints touched between two uses of the same data, where the runtime does not say what caches hold.
-    `overlap`: share of the last cache's path that is not hidden behind main memory.
+    Bytes of main memory pass the last cache's path, which follows clock and cores: where it has less of their rate than
+    in the machine's file, at which shares of the bandwidth were seen, what is not hidden of it (`overlap`) makes them
+    slower (Wang and Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308).
     """
     levels = list(machine.memory)
     main = product_of_fields(machine.bandwidth_factors(levels[-1])) * efficiency
@@ -168,10 +163,13 @@ def resources(
     last = levels[-2] if len(levels) > 1 else ""
     if last in rated_caches(machine):
         cache_capacity = capacity_of_all(machine, last)
-        path = product_of_fields(machine.bandwidth_factors(last))
-        cache_rate = Largest(main, path)
-        if path.has(symbol("machine.clock")):
-            main *= (1 + overlap * Smallest(main / path, symbol(f"machine.{OVER_CACHE}"))) / (1 + overlap * main / path)
+        path = machine.bandwidth_factors(last)
+        cache_rate = Largest(main, product_of_fields(path))
+        if "clock" in path:
+            ends = machine.bandwidth_factors(levels[-1]), path
+            rates = ([sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED))
+            now, before = (overlap * efficiency * far / near for far, near in rates)
+            main *= (1 + Smallest(now, before)) / (1 + now)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
