@@ -231,6 +231,7 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
         peak=product_of_fields(machine.peak_factors(unit, plain)),
         narrow_peak=product_of_fields(machine.peak_factors(unit, narrow)),
         link=sp.Integer(1),
+        turns=1.0,
         widened=int(compute in FOUR_BITS and narrow == plain),
         narrower=at_narrow > at_plain,
         **vars(libraries_of(machine.family)),
