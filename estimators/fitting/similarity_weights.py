@@ -76,6 +76,11 @@ class SimilarityWeights:
         ):
             raise InputError(f"similarity: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
 
+    @property
+    def spreads(self) -> dict[str, float]:
+        """`standing` by step: standard deviations of log time."""
+        return dict(zip(STEPS, self.standing, strict=True))
+
     @classmethod
     def of(cls, numbers: Mapping[str, Any]) -> SimilarityWeights:
         """From plain JSON values.

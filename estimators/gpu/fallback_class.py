@@ -88,14 +88,13 @@ def fallback_class_for(name: str, measured: Collection[str], similarity: Similar
 
     Of several that are as near, one whose type runs on the same engine, and is as wide.
     """
-    spreads = dict(zip(STEPS, similarity.standing, strict=True))
     wanted, near = _parts(name), []
     for other in sorted(measured):
         steps = steps_between(name, other)
         if steps is not None:
             dtype = _parts(other).dtype
             wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / SIZE_BYTES.get(wanted.dtype, 1)))
-            spread = math.hypot(*(spreads[step] for step in steps))
+            spread = math.hypot(*(similarity.spreads[step] for step in steps))
             near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
     return FallbackClass(min(near)[-1], min(near)[0]) if near else None
 
