@@ -56,8 +56,8 @@ class Forecasts:
                 continue
             answer = averaged(series, to, priors=(priors or {}).get(group, PRIORS))
             certainty, count = answer.certainty(), len(to)
-            said = verdicts(series, certainty, to, answer.value)
-            words, stated = [one.word for one in said], [one.probability or 0.0 for one in said]
+            judged = verdicts(series, certainty, to, answer.value)
+            words, stated = [one.word for one in judged], [one.probability or 0.0 for one in judged]
             simple = extrapolate(series, to, "strong", family="amdahl", level=None).value
             times = truth, answer.value, certainty.low, certainty.high
             rows.append(([group] * count, to / series.x[-1], *times, words, stated, simple, [series.y[-1]] * count))

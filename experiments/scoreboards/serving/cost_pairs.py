@@ -1,4 +1,4 @@
-"""How often the machine that a plan calls cheaper is: ``python -m slipstick.experiments...serving.cheaper_pairs``.
+"""How often the machine that a plan calls cheaper is: ``python -m ...scoreboards.serving.cost_pairs``.
 
 Public rows of two chips at the same model, storage, lengths, users and number of devices are a pair. One of the chips
 is left out of the fit, the bands come from folds within. Dollars a token are a device's price times the time of a

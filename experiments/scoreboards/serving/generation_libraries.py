@@ -1,4 +1,4 @@
-"""What kernels take on generations of NVIDIA over Hopper: ``python -m ...serving.generation_libraries`` (10 s).
+"""What kernels take on generations of NVIDIA over Hopper: ``python -m ...scoreboards.serving.generation_libraries``.
 
 The ratios of `estimators/engine_steps/vendor_efficiency.py`, of calls that one version of one engine timed on
 several boards.

@@ -1,4 +1,4 @@
-"""What speculative decoding gained, measured and modelled: ``python -m ...validation.serving.speculation_pairs``.
+"""What speculative decoding gained, measured and modelled: ``python -m ...scoreboards.serving.speculation_pairs``.
 
 DeepSeek-R1 of InferenceX, one engine, each configuration with and without its head for further tokens (MTP). The rows
 say neither how many tokens were guessed nor how many were kept: the model takes one, kept with 85 % (DeepSeek-V3's

@@ -1,4 +1,4 @@
-"""Which groups move the kernels of routed experts: ``python -m ...validation.serving.step_terms`` (7 minutes of CPU).
+"""Which groups move the kernels of routed experts: ``python -m ...scoreboards.serving.step_terms`` (7 minutes of CPU).
 
 Every outer fold (a model, or Blackwell, left out) takes the choice that errs least on the models that are left out
 within it; the outer figures are those of the choices. What ships is the choice of all rows, printed first.

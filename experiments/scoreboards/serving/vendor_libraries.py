@@ -1,4 +1,4 @@
-"""What AMD's libraries take over NVIDIA's, from kernels: ``python -m ...validation.serving.maker_libraries`` (10 s).
+"""What AMD's libraries take over NVIDIA's, from kernels: ``python -m ...scoreboards.serving.vendor_libraries`` (10 s).
 
 The ratios of `estimators/engine_steps/vendor_efficiency.py`. No row of a served model is read.
 """

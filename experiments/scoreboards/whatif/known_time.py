@@ -1,4 +1,4 @@
-"""What one measured time teaches of the same network at another batch: ``python -m ...validation.whatif.known_time``.
+"""What one measured time teaches of the same network at another batch: ``python -m ...scoreboards.whatif.known_time``.
 
 BERT-Large and GPT-2 Large, whole, on GPUs (NeuSight's labels): networks that no calibration has seen, though kernels of
 some of these GPUs were timed. Every pair of batches of one case on one GPU is asked with the first one known.
