@@ -281,9 +281,11 @@ def estimate_power_capped(
     """The estimate (seconds) at the clock that the cap leaves, where times are those of a held clock."""
     if clock != "held":
         return estimator.as_clocked(workload, machine, run)
-    under_cap = cap_was_set(machine, clock)
-    made = estimate_under_cap(estimator, workload, machine, run) if under_cap else None
-    made = made or estimator.as_clocked(workload, machine, run)
+    made = (
+        estimate_under_cap(estimator, workload, machine, run)
+        if cap_was_set(machine, clock)
+        else estimator.as_clocked(workload, machine, run)
+    )
     return held_to_lower_clock(made, estimator, workload, machine, run)
 
 

@@ -474,8 +474,8 @@ class MatchedToTime(AsInner):
         rows = f" {self.sizes.text()}" if self.sizes is not None else ""
         words = f"held to what was measured ({self.measured.source}{rows}), x{times} of the model's answer"
         before = self.machine.numbers
-        if other := [path for path, value in machine.numbers.items() if before.get(path, value) != value]:
-            was = ", ".join(named_shown(f"machine.{path}", before[path]) + f" {path}" for path in other)
+        other = [path for path, value in machine.numbers.items() if before.get(path, value) != value]
+        if was := ", ".join(f"{named_shown(f'machine.{path}', before[path])} {path}" for path in other):
             words = f"a what-if of the measured machine, which had {was}; {words}"
         scatter = self.plain_at(machine).spread.total
         if scatter is None:

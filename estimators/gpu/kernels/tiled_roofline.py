@@ -165,11 +165,10 @@ def resources(
         cache_capacity = capacity_of_all(machine, last)
         path = machine.bandwidth_factors(last)
         cache_rate = Largest(main, product_of_fields(path))
-        if "clock" in path:
-            ends = machine.bandwidth_factors(levels[-1]), path
-            rates = ([sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED))
-            now, before = (overlap * efficiency * far / near for far, near in rates)
-            main *= (1 + Smallest(now, before)) / (1 + now)
+        ends = machine.bandwidth_factors(levels[-1]), path
+        rates = ([sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED))
+        now, before = (overlap * efficiency * far / near for far, near in rates)
+        main *= (1 + Smallest(now, before)) / (1 + now)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
