@@ -18,7 +18,7 @@ RESIDENT = Fraction(9, 10)
 CYCLIC, BLOCKS, PANELS = 6, 3, 2
 """Sharpness of `missed`: of streams in one order, of blocks that run in no fixed order, of panels that many cores walk
 at paces of their own. The last two were chosen with the laws of GPUs that have them; of blocks, kernels of an MI300A
-that no fit has seen cannot tell 2 from 4 (each left out in turn: within .01 of their error in log time)."""
+that no fit has seen are as well met by 2 and by 4 (each left out in turn: within .01 of their error in log time)."""
 REGISTER_SIDE = 8
 """Side of the block of a product that registers alone hold."""
 NOTHING = 1e-30
