@@ -11,6 +11,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import format_quantity, ratio_shown
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.ratio_band import DISAGREES
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
 from slipstick.estimators.engine_steps.first_token import (
@@ -28,7 +29,7 @@ from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns
 from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
-from slipstick.estimators.fitting.user_rows import chosen, far_rows
+from slipstick.estimators.fitting.user_rows import chosen, lone_rows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -105,7 +106,7 @@ class TimedServerStep:
     `load`: of that run: logs of users (of requests/s where these come as a stream), and of tokens read and made by a
         request; nothing where a single step was timed.
     `doubt`: what of its file cannot hold together, in words.
-    `where`: file, line and field of its time.
+    `where`: file, line and field of its time, and the time as it was given.
     """
 
     step: ServerStep
@@ -161,7 +162,8 @@ class MeasuredServing:
     `left`: the same of the law that they moved.
     `half`: half of the law's 80 % band of log time at these steps, after they moved it: what lies outside is said.
     `firsts`: by how much each measured first token took longer than the law of first tokens said.
-    `slips`: rows that do not count, since they lie far off all others, in words.
+    `steps`: those that count.
+    `slips`: steps far off all others, in words.
     """
 
     fit: ServingFit
@@ -169,6 +171,7 @@ class MeasuredServing:
     factors: tuple[float, ...]
     left: tuple[float, ...]
     half: float
+    steps: tuple[TimedServerStep, ...]
     firsts: tuple[float, ...] = ()
     slips: tuple[str, ...] = ()
 
@@ -210,14 +213,12 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
             )
     factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
     half = float(np.median(plain.steps.half_width(StepLaw(), rows.columns, rows.groups)))
-    if far := far_rows(np.log(factors), half):
-        apart = factors / np.median(factors)
-        slips = (
-            f"{DISAGREES}{steps[at].where}), {format_quantity(steps[at].seconds, 's')}, is "
-            f"x{ratio_shown(float(apart[at]))} of what the other steps say: it does not count (another unit?)"
-            for at in far
-        )
-        return replace(with_measured([one for at, one in enumerate(steps) if at not in far], fit), slips=tuple(slips))
+    lone = lone_rows(np.log(factors), half / quantile(DEFAULT_LEVEL, None), sorted_rows=False)
+    slips = tuple(f"{DISAGREES}{steps[one.place].where}) {one.text}" for one in lone)
+    if wrong := {one.place for one in lone if not one.counts}:
+        steps = [one for at, one in enumerate(steps) if at not in wrong]
+        factors = np.delete(factors, list(wrong))
+        rows = _rows([one.step for one in steps], [one.seconds for one in steps])
     known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
     measured = {level: set(groups) for level, groups in rows.groups.items()}
     alone = {
@@ -230,7 +231,9 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
     firsts = tuple(
         one.first.seconds / plain.first_token(one.step.groups()).seconds(one.first.parts) for one in steps if one.first
     )
-    return MeasuredServing(moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, firsts)
+    return MeasuredServing(
+        moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, tuple(steps), firsts, slips
+    )
 
 
 def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:

@@ -9,7 +9,7 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import quantile as quantile_of
-from slipstick.estimators.engine_steps.measured_steps import STEP_REPEATS, ServerStep, left_by_runs
+from slipstick.estimators.engine_steps.measured_steps import STEP_REPEATS, ServerStep, cached_measured, left_by_runs
 from slipstick.estimators.engine_steps.prompt_steps import first_parts, stepped_prompt_seconds
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.serving.batching.server import PrefillWorkers, simulate
@@ -80,7 +80,7 @@ def left_by_own_runs(deployment: Deployment, traffic: Traffic) -> tuple[float, f
     if not deployment.known or deployment.prefill:
         return 0.0, 0.0, 0.0, 0.0
     here = ServerStep(deployment.model, deployment.stored, deployment.machine, "", Batch(), deployment.layout)
-    return left_by_runs(deployment.known, here, load_of(traffic))
+    return left_by_runs(cached_measured(deployment.known).steps, here, load_of(traffic))
 
 
 def beside_runs(half: float, near: float, repeats: float) -> float:

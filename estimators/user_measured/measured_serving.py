@@ -66,6 +66,7 @@ class TimedServerRun:
         share each product.
     `first`: the first token, where it was measured: seconds by statistic ("p50", "mean").
     `doubt`: what of its file cannot hold together, in words.
+    `where`: its file and run.
     """
 
     tpot: float
@@ -74,6 +75,7 @@ class TimedServerRun:
     tensor: int | None = None
     first: FrozenDict[float] = FrozenDict()
     doubt: str = ""
+    where: str = ""
 
     def step(self, deployment: Deployment, load: Traffic) -> TimedServerStep:
         """The run's mean decode step, as long as its time of a further token says.
@@ -106,7 +108,8 @@ class TimedServerRun:
                 f"and decode steps of {format_quantity(least, 's')}, the least by the data sheet, let it be: nearer "
                 "than that no answer comes"
             )
-        made = TimedServerStep(step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt)
+        where = f"{self.where}: {format_quantity(self.tpot, 's')} a further token, {load.text()}"
+        made = TimedServerStep(step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt, where)
         for _ in range(PASSES):
             answer = serve(replace(deployment, known=(made,), engine=step.engine), load)
             missing = self.tpot / answer.band("tpot", "mean")[0]

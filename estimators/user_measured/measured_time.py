@@ -35,7 +35,7 @@ from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.fitting.user_rows import far_rows
+from slipstick.estimators.fitting.user_rows import lone_rows
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
@@ -230,7 +230,7 @@ class MeasuredTime:
         if isinstance(instead_of, TrainingEstimator):
             return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
         if isinstance(instead_of, RequestEstimator):
-            return MeasuredRuns((TimedServerRun(self.seconds),), self.source).for_question(
+            return MeasuredRuns((TimedServerRun(self.seconds, where=self.source),), self.source).for_question(
                 workload, machine, run, instead_of
             )
         held = MatchedToTime(instead_of, self, workload, machine, FrozenDict({k: float(v) for k, v in run.items()}))
@@ -285,7 +285,7 @@ class MeasuredSizes(MeasuredTime):
 
     `answered`: each size as it was asked, with the times of its rows [s].
     `numbers`: sizes of the question, by name.
-    `slips`: rows that do not count, since they lie far off all others, in words.
+    `slips`: rows far off all others, in words.
     """
 
     answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
@@ -303,7 +303,7 @@ class MeasuredSizes(MeasuredTime):
             return replace(instead_of, known=tuple(steps))
         if isinstance(instead_of, RequestEstimator):
             runs = (
-                TimedServerRun(seconds, instead_of.of_run(row.workload, row.machine, row.run)[1])
+                TimedServerRun(seconds, instead_of.of_run(row.workload, row.machine, row.run)[1], where=self.source)
                 for row, seconds in medians
             )
             return MeasuredRuns(tuple(runs), self.source).for_question(workload, machine, run, instead_of)
@@ -315,15 +315,12 @@ class MeasuredSizes(MeasuredTime):
             logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
         scatter = float(np.median(scatters)) or SCATTER
-        far = far_rows(np.array(logs), scatter)
-        kept = [place for place in range(len(medians)) if place not in far]
+        lone = lone_rows(np.array(logs), scatter, sorted_rows=len(medians[0][0].sizes) == 1)
+        kept = sorted(set(range(len(medians))) - {one.place for one in lone if not one.counts})
         law = SizeLaw.fitted([medians[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
         slips = tuple(
-            f"{DISAGREES}{self.source}) at {row.at()}, {shown(seconds, 's')}, is "
-            f"x{ratio_shown(math.exp(logs[at] - float(law.at(row.sizes)[0])))} of what its other rows say: it does not "
-            "count (another unit?)"
-            for at, (row, seconds) in enumerate(medians)
-            if at in far
+            f"{DISAGREES}{self.source}) at {row.at()}, {shown(seconds, 's')}, {one.text}"
+            for one, (row, seconds) in ((one, medians[one.place]) for one in lone)
         )
         known = {**workload.defaults, **run, **self.numbers}
         here = {name: known[name] for name in law.names if name in known}

@@ -243,9 +243,11 @@ def runs_of(path: str) -> tuple[TimedServerRun, ...]:
             model_called(run.model) if run.model else None,
             run.tensor,
             FrozenDict({FIRST[name]: run.times[f"ttft {name}"] for name in FIRST if f"ttft {name}" in run.times}),
-            _contradiction(run, Path(path).name + (f", run {number}" if len(runs) > 1 else "")),
+            _contradiction(run, where),
+            where,
         )
         for number, run in enumerate(runs)
+        for where in (Path(path).name + (f", run {number}" if len(runs) > 1 else ""),)
         if run.tpot is not None and run.output_tokens >= FEWEST_TOKENS
     ]
     if not made:

@@ -12,20 +12,40 @@ from hypothesis import strategies as st
 import slipstick as ss
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import with_measured
-from slipstick.estimators.fitting.user_rows import far_rows
+from slipstick.estimators.fitting.user_rows import far_rows, lone_rows
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 
 
 @given(st.integers(5, 30), st.integers(0, 10_000), st.sampled_from((1e-3, 1e3, 60.0)))
 def test_a_wrong_unit_is_the_one_row_far_off(count: int, seed: int, unit: float) -> None:
-    logs = 0.1 * np.random.default_rng(seed).standard_normal(count)
-    assert far_rows(logs, 0.1) == [] or np.abs(logs).max() > 0.3
+    logs = np.random.default_rng(seed).uniform(-0.15, 0.15, count)
+    assert far_rows(logs, 0.1) == [] == lone_rows(logs, 0.1, sorted_rows=True)
     logs[seed % count] += np.log(unit)
-    assert seed % count in far_rows(logs, 0.1)
+    assert far_rows(logs, 0.1) == [seed % count]
+    for by_size in (False, True):
+        assert [(row.place, row.counts) for row in lone_rows(logs, 0.1, sorted_rows=by_size)] == [(seed % count, False)]
 
 
-def test_two_rows_that_differ_accuse_none() -> None:
-    assert far_rows(np.array([0.0, 7.0]), 0.1) == []
+@pytest.mark.parametrize("logs", [[0.0, 7.0], [1.1, 1.1, 0.4, 0.0, 0.0], [2.0, 1.0, 0.0, -1.0], [0.0, 0.0, 7.0, 7.0]])
+def test_rows_that_differ_or_agree_with_another_accuse_none(logs: list[float]) -> None:
+    assert lone_rows(np.array(logs), 0.05, sorted_rows=True) == []
+
+
+@pytest.mark.parametrize(("logs", "counts"), [([0.0, 0.0, 2.7, 0.0], False), ([2.7, 0.0, 0.0, 0.0], True)])
+def test_a_row_between_two_that_agree_does_not_count_and_one_at_the_end_does(logs: list[float], counts: bool) -> None:
+    assert [row.counts for row in lone_rows(np.array(logs), 0.1, sorted_rows=True)] == [counts]
+
+
+def test_small_sizes_bound_by_launches_are_the_users_to_say(tmp_path: Path) -> None:
+    """A sum whose launches take 9 us, where the model says 3: both such rows are right."""
+    path = tmp_path / "sums.csv"
+    rows = {1e3: 9e-6, 1e4: 9e-6, 1e6: 15e-6, 1e8: 1.33e-3, 3e8: 4e-3}
+    path.write_text("elements,time_s\n" + "".join(f"{size:g},{seconds}\n" for size, seconds in rows.items()))
+    known = ss.read_calibration(None, measured=str(path), machine="a100-sxm-80gb")
+    query = ss.question("vector-sum", "a100-sxm-80gb", settings={"workload.elements": 1e3}, calibration=known)
+    answer = query.answer()
+    assert answer.time == pytest.approx(9e-6, rel=0.05)
+    assert not any("does not count" in line for line in answer.doubts)
 
 
 def test_a_time_in_milliseconds_among_seconds_is_named_and_left_out(tmp_path: Path) -> None:
