@@ -101,7 +101,8 @@ class TimedServerRun:
                 f"{deployment.model.name} on {deployment.machine.name} needs at least {format_quantity(least, 's')} a "
                 "decode step by its data sheet"
             )
-        seconds = deployment.step.seconds(batch) * self.tpot / answer.band("tpot", "mean")[0]
+        missing = self.tpot / answer.band("tpot", "mean")[0]
+        seconds = deployment.step.seconds(batch) * missing
         if seconds < least:  # the rest of a further token's time goes to steps that read prompts
             doubt = doubt or (
                 f"{DISAGREES}{format_quantity(self.tpot, 's')} a further token, {load.text()}) is shorter than prompts "
@@ -112,9 +113,9 @@ class TimedServerRun:
         made = TimedServerStep(step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt, where)
         for _ in range(PASSES):
             answer = serve(replace(deployment, known=(made,), engine=step.engine), load)
-            missing = self.tpot / answer.band("tpot", "mean")[0]
-            if abs(math.log(missing)) < CLOSE:
-                break
+            before, missing = missing, self.tpot / answer.band("tpot", "mean")[0]
+            if abs(math.log(missing)) < CLOSE or abs(math.log(missing)) > abs(math.log(before)) / 2:
+                break  # near enough, or further than the law follows: a slip
             made = replace(made, seconds=max(made.seconds * missing, least))
         if made.first is None:
             return made

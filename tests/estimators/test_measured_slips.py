@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,11 @@ import slipstick as ss
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import with_measured
 from slipstick.estimators.fitting.user_rows import far_rows, lone_rows
+from slipstick.estimators.serving.serving_answer import serve
+from slipstick.estimators.user_measured.measured_serving import TimedServerRun
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
+from slipstick.experiments.serve.serving_question import ServingOptions
+from slipstick.workloads.runs.traffic import Traffic
 
 
 @given(st.integers(5, 30), st.integers(0, 10_000), st.sampled_from((1e-3, 1e3, 60.0)))
@@ -63,6 +68,23 @@ def test_a_time_in_milliseconds_among_seconds_is_named_and_left_out(tmp_path: Pa
     assert any("slip.csv" in line and "m = 4096" in line and "does not count" in line for line in answer.doubts)
 
 
+def test_a_batch_that_does_not_count_leaves_the_answer_as_without_it(tmp_path: Path) -> None:
+    """ResNet-50's batches, one 15 times too long: the band there is no narrower than where it was not measured."""
+    path, slip = tmp_path / "batches.csv", 64.0
+
+    def at(batch: float, known: Fitted | None = None) -> ss.Estimate:
+        return ss.question("resnet50", "a100", settings={"workload.batch": batch}, calibration=known).answer()
+
+    times = {batch: 1.2 * at(batch).time for batch in (1.0, 4.0, 16.0, slip, 256.0)}
+    answers = []
+    for rows in ({**times, slip: 15 * times[slip]}, {b: time for b, time in times.items() if b != slip}):
+        path.write_text("batch,time_s\n" + "".join(f"{batch},{time}\n" for batch, time in rows.items()))
+        answers.append(at(slip, ss.read_calibration(None, measured=str(path), machine="a100")))
+    assert answers[0].time == pytest.approx(answers[1].time, rel=1e-3)
+    assert answers[0].spread.total == pytest.approx(answers[1].spread.total, rel=0.01)
+    assert any("batch = 64" in line and "does not count" in line for line in answers[0].doubts)
+
+
 @pytest.mark.slow
 def test_a_step_of_a_server_in_milliseconds_is_named_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "steps.csv"
@@ -72,6 +94,36 @@ def test_a_step_of_a_server_in_milliseconds_is_named_by_its_line(tmp_path: Path)
     assert len(measured.slips) == 1
     assert "steps.csv: line 4: time_s" in measured.slips[0]
     assert len(measured.factors) == 3
+
+
+def test_every_step_of_a_server_counts_or_is_named(tmp_path: Path) -> None:
+    """Two that agree may be right, whatever the others say."""
+    path = tmp_path / "steps.csv"
+    sizes = (1, 2, 4, 8, 16, 64)
+    machine = ss.machine("a100")
+    head = "step,decodes,context,time_s\n"
+    path.write_text(head + "".join(f"decode:llama-3.1-8b,{size},512,1\n" for size in sizes))
+    factors = np.array(with_measured(read_measured_steps(path, machine, "vllm")).factors)
+    times = np.exp([0.0, 0.0, 0.1, 2.0, 2.1, 9.0]) / factors
+    path.write_text(
+        head + "".join(f"decode:llama-3.1-8b,{n},512,{time}\n" for n, time in zip(sizes, times, strict=True))
+    )
+    measured = with_measured(read_measured_steps(path, machine, "vllm"))
+    assert len(measured.steps) + len(measured.slips) == len(measured.factors) + 1 == len(sizes)
+    assert "line 7: time_s" in measured.slips[0]
+
+
+def test_a_run_of_a_server_that_does_not_count_narrows_no_band() -> None:
+    base = ServingOptions("llama-3.1-8b", "a100-sxm-80gb", engine="vllm").deployment()
+    loads = {users: Traffic(512, 64, users, None, 1.0, 0.0, 0.0, 2 * users + 8) for users in (1, 4, 16, 64)}
+    times = {users: 1.1 * serve(base, load).band("tpot", "mean")[0] for users, load in loads.items()}
+    times[16] *= 1000
+    runs = [TimedServerRun(times[n], load, where="runs.csv").step(base, load) for n, load in loads.items()]
+    good, every = (serve(replace(base, known=tuple(known)), loads[16]) for known in ([*runs[:2], runs[3]], runs))
+    assert every.band("tpot", "mean") == pytest.approx(good.band("tpot", "mean"))
+    (slip,) = every.deployment.contradictions
+    assert f"runs.csv: {times[16]:.4g} s a further token" in slip
+    assert "16 users" in slip
 
 
 HALF = "arc-b580,gemm,float16,1,4096,4096,4096,2.8e-3\n"
