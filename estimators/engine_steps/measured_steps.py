@@ -213,12 +213,10 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
             )
     factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
     half = float(np.median(plain.steps.half_width(StepLaw(), rows.columns, rows.groups)))
-    lone = lone_rows(np.log(factors), half / quantile(DEFAULT_LEVEL, None), sorted_rows=False)
-    slips = tuple(f"{DISAGREES}{steps[one.place].where}) {one.text}" for one in lone)
-    if wrong := {one.place for one in lone if not one.counts}:
-        steps = [one for at, one in enumerate(steps) if at not in wrong]
-        factors = np.delete(factors, list(wrong))
-        rows = _rows([one.step for one in steps], [one.seconds for one in steps])
+    lone, kept = lone_rows(np.log(factors), half / quantile(DEFAULT_LEVEL, None), sorted_rows=False)
+    slips = tuple(f"{DISAGREES}{steps[at].where}) is {words}" for at, words in lone.items())
+    steps, factors = [steps[at] for at in kept], factors[kept]
+    rows = rows.take(np.array(kept))
     known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
     measured = {level: set(groups) for level, groups in rows.groups.items()}
     alone = {

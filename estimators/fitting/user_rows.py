@@ -10,7 +10,6 @@ largest fall of the mean variance over all targets (sequential A-optimal design;
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,64 +28,39 @@ COARSE = 4.0
 """The noise with which the search begins, over the noise."""
 GAINED = 1e-3
 """A step that gains less log probability is the last one."""
-FAR, ENOUGH = 4.0, 3
-"""Standard deviations off what the others say at which a row is taken for a slip; of fewer rows none is."""
-UNIT = math.log(60.0)
-"""The log of the least factor between two units in which times are written: minutes for seconds."""
+FAR, ENOUGH, UNIT = 4.0, 3, 60.0
+"""Standard deviations off what the others say at which a row is taken for a slip; of fewer rows none is. The least
+factor between two units in which times are written: minutes for seconds."""
 
 
-def far_rows(logs: FloatArray, scatter: float) -> list[int]:
-    """Places of rows that lie far off all others: a slip of the pen, another unit.
+def lone_rows(logs: FloatArray, scatter: float, *, sorted_rows: bool) -> tuple[dict[int, str], list[int]]:
+    """Words on rows far off those beside them and off every other, by place, and the places of rows that count.
 
-    `logs`: of measured over modelled, shape (rows,).
-    `scatter`: least standard deviation that rows may show about the model; more where their median deviation says so
-        (1.4826 of them are a normal standard deviation; Rousseeuw and Croux, JASA 88, 1993).
-    """
-    off = np.abs(logs - np.median(logs))
-    spread = max(1.4826 * float(np.median(off)), scatter)
-    return [int(place) for place in np.flatnonzero(off > FAR * spread)] if len(logs) >= ENOUGH else []
-
-
-@dataclass(frozen=True)
-class LoneRow:
-    """A row that no other agrees with.
-
-    `place`: its number among the rows.
-    `apart`: log of its time over what the rows beside it say.
-    `counts`: whether it may be right: at an end of the sizes, nothing but its distance speaks against it.
-    """
-
-    place: int
-    apart: float
-    counts: bool
-
-    @property
-    def text(self) -> str:
-        """How far off it is, and whether it counts."""
-        verb = "counts all the same" if self.counts else "does not count"
-        return f"is x{ratio_shown(math.exp(self.apart))} of what the rows beside it say: it {verb} (another unit?)"
-
-
-def lone_rows(logs: FloatArray, scatter: float, *, sorted_rows: bool) -> list[LoneRow]:
-    """Rows far off those beside them and off every other: a trend over sizes accuses none of its rows.
-
-    A row between two that agree with each other does not count.
-    Nor does any that is off by a unit of time or more, to within two standard deviations.
+    A trend over sizes accuses none, nor do two that agree. Of those named, the ones between two that agree with each
+    other do not count, nor those off by a unit of time or more, to within two standard deviations.
 
     `logs`: of measured over modelled, shape (rows,).
-    `scatter`: as in `far_rows`; more where the other rows differ more from one to the next.
+    `scatter`: least standard deviation that rows may show about the model; more where the median difference from one
+        row to the next says so (1.4826 of a median deviation are a normal standard deviation; Rousseeuw and Croux,
+        JASA 88, 1993).
     `sorted_rows`: whether rows are sorted by one size; if not, all others stand beside a row.
     """
-    lone = []
+    words, kept = dict[int, str](), list(range(len(logs)))
     for place, log in enumerate(logs if len(logs) >= ENOUGH else ()):
         others = np.delete(logs, place)
-        far = FAR * max(1.4826 * float(np.median(np.abs(np.diff(others)))) / math.sqrt(2), scatter)
+        far = FAR * max(1.4826 * float(np.median(np.abs(np.diff(others)))) / np.sqrt(2.0), scatter)
         beside = others[max(place - 1, 0) : place + 1] if sorted_rows else others
         apart = float(log - np.median(beside))
         if min(abs(apart), float(np.abs(others - log).min())) > far:
-            between = sorted_rows and len(beside) > 1 and float(np.ptp(beside)) <= far
-            lone.append(LoneRow(place, apart, not between and abs(apart) < UNIT - far / 2))
-    return lone
+            if abs(apart) >= np.log(UNIT) - far / 2 or (
+                sorted_rows and len(beside) > 1 and float(np.ptp(beside)) <= far
+            ):
+                kept.remove(place)
+            verb = "counts all the same" if place in kept else "does not count"
+            words[place] = (
+                f"x{ratio_shown(float(np.exp(apart)))} of what the rows beside it say: it {verb} (another unit?)"
+            )
+    return words, kept
 
 
 @dataclass(frozen=True, eq=False)

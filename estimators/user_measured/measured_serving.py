@@ -109,8 +109,10 @@ class TimedServerRun:
                 f"and decode steps of {format_quantity(least, 's')}, the least by the data sheet, let it be: nearer "
                 "than that no answer comes"
             )
-        where = f"{self.where}: {format_quantity(self.tpot, 's')} a further token, {load.text()}"
-        made = TimedServerStep(step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt, where)
+        made = TimedServerStep(
+            step, max(seconds, least), self._first(deployment, answer), load_of(load), doubt,
+            f"{self.where}: {format_quantity(self.tpot, 's')} a further token, {load.text()}",
+        )  # fmt: skip
         for _ in range(PASSES):
             answer = serve(replace(deployment, known=(made,), engine=step.engine), load)
             before, missing = missing, self.tpot / answer.band("tpot", "mean")[0]
@@ -121,8 +123,7 @@ class TimedServerRun:
             return made
         left = {name: math.log(each / answer.band("ttft", name)[0]) for name, each in self.first.items()}
         surest = next(iter(left.values()))
-        pair = (left.get("p50", surest), left.get("mean", surest))
-        return replace(made, first=replace(made.first, left=pair))
+        return replace(made, first=replace(made.first, left=(left.get("p50", surest), left.get("mean", surest))))
 
     def _ran(self, deployment: Deployment) -> Deployment:
         """The deployment of the question with the model and the ranks that ran."""

@@ -310,25 +310,27 @@ class MeasuredSizes(MeasuredTime):
         logs, scatters = [], []
         for row, seconds in medians:
             plain = row.estimator.estimate(row.workload, row.machine, row.run)
-            one = replace(self, source=f"{self.source}, {shown(seconds, 's')} at {row.at()}")
-            one._require_possible(seconds, plain.least, row.workload, row.machine, row.run, row.estimator)
+            replace(self, source=f"{self.source}, {shown(seconds, 's')} at {row.at()}")._require_possible(
+                seconds, plain.least, row.workload, row.machine, row.run, row.estimator
+            )
             logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
         scatter = float(np.median(scatters)) or SCATTER
-        lone = lone_rows(np.array(logs), scatter, sorted_rows=len(medians[0][0].sizes) == 1)
-        kept = sorted(set(range(len(medians))) - {one.place for one in lone if not one.counts})
+        lone, kept = lone_rows(np.array(logs), scatter, sorted_rows=len(medians[0][0].sizes) == 1)
         law = SizeLaw.fitted([medians[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
         slips = tuple(
-            f"{DISAGREES}{self.source}) at {row.at()}, {shown(seconds, 's')}, {one.text}"
-            for one, (row, seconds) in ((one, medians[one.place]) for one in lone)
+            f"{DISAGREES}{self.source}) at {medians[at][0].at()}, {shown(medians[at][1], 's')}, is {words}"
+            for at, words in lone.items()
         )
         known = {**workload.defaults, **run, **self.numbers}
         here = {name: known[name] for name in law.names if name in known}
         here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
         if missing := sorted(set(law.names) - here.keys()):
             raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")
-        numbers = FrozenDict({name: float(value) for name, value in run.items()})
-        return MatchedToTime(instead_of, replace(self, slips=slips), workload, machine, numbers, law, FrozenDict(here))
+        return MatchedToTime(
+            instead_of, replace(self, slips=slips), workload, machine,
+            FrozenDict({name: float(value) for name, value in run.items()}), law, FrozenDict(here),
+        )  # fmt: skip
 
     @property
     def contradictions(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipstick.common.errors import InputError, errors_at
-from slipstick.common.formatting import format_quantity
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number, whole_of
 from slipstick.estimators.engine_steps.engines import engine_of
 from slipstick.estimators.engine_steps.fitted_steps import server_on
@@ -52,8 +51,12 @@ def read_measured_steps(
         if cells["time_s"]:
             seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
             with errors_at(f"{path}: line {line}"):
-                step, where = _step(cells, path, line, machine, engine), f"{Path(path).name}: line {line}: time_s"
-                made.append(TimedServerStep(step, seconds, where=f"{where}, {format_quantity(seconds, 's')}"))
+                step = _step(cells, path, line, machine, engine)
+                made.append(
+                    TimedServerStep(
+                        step, seconds, where=f"{Path(path).name}: line {line}: time_s = {cells['time_s']} s"
+                    )
+                )
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)

@@ -21,7 +21,7 @@ from slipstick.estimators.fitting.least_squares import Fit
 from slipstick.estimators.fitting.leave_one_out import Holdout, leave_one_group_out
 from slipstick.estimators.fitting.objective import Objective
 from slipstick.estimators.fitting.parameter_intervals import bootstrap, profile
-from slipstick.estimators.fitting.user_rows import far_rows
+from slipstick.estimators.fitting.user_rows import lone_rows
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.experiments.question.registry import estimator_to_fit
 from slipstick.experiments.studies.study import load_study
@@ -163,7 +163,7 @@ def fit_study(path: str, intervals: str | None, level: float, allow_code: Sequen
         f"{study.fit.measured}: row {place + 1}: time = {shown(measured[place].value, 's')} is "
         f"x{ratio_shown(math.exp(-fit.residuals[place]))} of what is fitted, far off all other rows: a slip, another "
         "unit? loss = 'cauchy' lets such rows weigh less"
-        for place in far_rows(np.asarray(fit.residuals), REPEAT)[:NAMED]
+        for place in list(lone_rows(np.asarray(fit.residuals), REPEAT, sorted_rows=False)[0])[:NAMED]
     )
     return FittedStudy(
         study.estimator or estimator_to_fit(question.workload),

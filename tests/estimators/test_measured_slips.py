@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import slipstick as ss
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import with_measured
-from slipstick.estimators.fitting.user_rows import far_rows, lone_rows
+from slipstick.estimators.fitting.user_rows import lone_rows
 from slipstick.estimators.serving.serving_answer import serve
 from slipstick.estimators.user_measured.measured_serving import TimedServerRun
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
@@ -21,24 +21,28 @@ from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.workloads.runs.traffic import Traffic
 
 
-@given(st.integers(5, 30), st.integers(0, 10_000), st.sampled_from((1e-3, 1e3, 60.0)))
-def test_a_wrong_unit_is_the_one_row_far_off(count: int, seed: int, unit: float) -> None:
+@given(st.integers(5, 30), st.integers(0, 10_000), st.sampled_from((1e-3, 1e3, 60.0)), st.booleans())
+def test_a_wrong_unit_is_the_one_row_far_off(count: int, seed: int, unit: float, by_size: bool) -> None:
     logs = np.random.default_rng(seed).uniform(-0.15, 0.15, count)
-    assert far_rows(logs, 0.1) == [] == lone_rows(logs, 0.1, sorted_rows=True)
+    assert lone_rows(logs, 0.1, sorted_rows=by_size) == ({}, list(range(count)))
     logs[seed % count] += np.log(unit)
-    assert far_rows(logs, 0.1) == [seed % count]
-    for by_size in (False, True):
-        assert [(row.place, row.counts) for row in lone_rows(logs, 0.1, sorted_rows=by_size)] == [(seed % count, False)]
+    words, kept = lone_rows(logs, 0.1, sorted_rows=by_size)
+    assert list(words) == [seed % count]
+    assert kept == [place for place in range(count) if place != seed % count]
 
 
 @pytest.mark.parametrize("logs", [[0.0, 7.0], [1.1, 1.1, 0.4, 0.0, 0.0], [2.0, 1.0, 0.0, -1.0], [0.0, 0.0, 7.0, 7.0]])
 def test_rows_that_differ_or_agree_with_another_accuse_none(logs: list[float]) -> None:
-    assert lone_rows(np.array(logs), 0.05, sorted_rows=True) == []
+    assert lone_rows(np.array(logs), 0.05, sorted_rows=True)[0] == {}
 
 
-@pytest.mark.parametrize(("logs", "counts"), [([0.0, 0.0, 2.7, 0.0], False), ([2.7, 0.0, 0.0, 0.0], True)])
-def test_a_row_between_two_that_agree_does_not_count_and_one_at_the_end_does(logs: list[float], counts: bool) -> None:
-    assert [row.counts for row in lone_rows(np.array(logs), 0.1, sorted_rows=True)] == [counts]
+@pytest.mark.parametrize(("logs", "kept"), [([0.0, 0.0, 2.7, 0.0], [0, 1, 3]), ([2.7, 0.0, 0.0, 0.0], [0, 1, 2, 3])])
+def test_a_row_between_two_that_agree_does_not_count_and_one_at_the_end_does(
+    logs: list[float], kept: list[int]
+) -> None:
+    words, counted = lone_rows(np.array(logs), 0.1, sorted_rows=True)
+    assert list(words) == [logs.index(2.7)]
+    assert counted == kept
 
 
 def test_small_sizes_bound_by_launches_are_the_users_to_say(tmp_path: Path) -> None:
