@@ -197,10 +197,11 @@ class Machine(Record):
         made._stated = self.stated if changes or named else self._stated
         if made.dies.count != self.dies.count:
             made._stated = self.stated.part(made.dies.count / self.dies.count)
-        if {"power.idle", "power.cap"} <= given and (made.power.cap or 0.0) > (self.stated.power.cap or math.inf):
-            made._stated = self.stated.unchecked(
-                power=made.power
-            )  # a board of another rating: no limit moves idle power
+        idle, cap, board = made.power.idle, made.power.cap, made.stated
+        if idle != board.power.idle and (cap or 0.0) > (board.power.cap or math.inf):
+            # a board of another rating: no limit moves idle power
+            rating = Power.model_construct(**{**fields_in(board.power), "idle": idle, "cap": cap})
+            made._stated = board.unchecked(power=rating)
         return made
 
     def part(self, share: float) -> Machine:

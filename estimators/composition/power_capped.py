@@ -2,13 +2,12 @@
 
 The law is that of `operation.power.power_cap`. What the work draws at the board's rated cap is that of `consumption`,
 what the time does at a lower clock is the composite's own answer; the longer of that and of its answer under the cap
-holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where idle power,
-which no limit moves, is set beside it: that is a board of another rating.
+holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where the idle
+power, which no limit moves, is another than the board's: that is a board of another rating.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -25,12 +24,15 @@ from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, Consumption, energy, mean_watts, moved_bytes
 from slipstick.estimators.power.power_cap import (
+    IDLE,
     LAW,
     BusyPower,
     at_rated_cap,
     at_stated_clock,
     beyond_rated,
     cap_watts,
+    highest_caps,
+    idle_watts,
     rated_watts,
     refuse_idle_cap,
     slower_watts,
@@ -39,7 +41,7 @@ from slipstick.estimators.power.voltage import dynamic_share, knee
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP, CLOCK, IDLE = "machine.power.cap", "machine.clock", "machine.power.idle"
+CAP, CLOCK = "machine.power.cap", "machine.clock"
 
 
 def cap_was_set(machine: Machine, clock: Clock) -> bool:
@@ -69,7 +71,7 @@ def clock_left(
         The one without the cap, the stated one or more [Hz].
     """
     seconds = np.asarray(times, dtype=np.float64)
-    rated, idle = rated_watts(machine)
+    (rated, _), idle = rated_watts(machine), idle_watts(machine, free)
     at_rated = {**free, CAP: rated}
     watts = mean_watts(consumed, at_rated, seconds)
     read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
@@ -168,8 +170,8 @@ class PowerCappedTimes:
         rated, _ = rated_watts(self.machine)
         here = {name: self.machine.get(name[8:]) for name in (CAP, CLOCK, IDLE) if name in self.inner.free}
         given: dict[str, Any] = {**here, **values}
-        refuse_idle_cap(self.machine, given[CAP])
-        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), math.inf if IDLE in values else rated)
+        refuse_idle_cap(self.machine, given[CAP], values)
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), highest_caps(self.machine, values))
         clock = np.asarray(given[CLOCK], dtype=np.float64)
         # what the work draws is known at the stated clock: the cap's clock is that of the work there
         stated = self.machine.stated.clock
@@ -215,7 +217,7 @@ def slower_joules(
         The lower one [Hz].
     """
     seconds, slow = np.asarray(full, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    rated, idle = rated_watts(machine)
+    (rated, _), idle = rated_watts(machine), idle_watts(machine, free)
     watts = mean_watts(consumed, free, seconds)
     read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
     share, turn = np.asarray(clock, dtype=np.float64) / machine.clock, knee(machine) / machine.clock

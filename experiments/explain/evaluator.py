@@ -13,8 +13,9 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.power_capped import CAP, IDLE, PowerCappedTimes, keep_function
+from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
+from slipstick.estimators.power.power_cap import IDLE
 from slipstick.estimators.symbolic.cache_residency import sizes_read
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import names_of
@@ -95,10 +96,9 @@ class Evaluator:
         turned = np.array([self.turned(name, float(factor)) for factor in factors])
         if name == IDLE:
             turned = turned[: int(np.argmax([*(turned >= self.cap), True]))]
-        function, others = (self.held, {IDLE}) if self.held is not None and name == CAP else (self.function, set())
+        function = self.held if self.held is not None and name == CAP else self.function
         try:
-            at = {other: value for other, value in self.today.items() if other not in others}
-            return np.asarray(function({**at, name: turned}) / self.today_time)
+            return np.asarray(function({**self.today, name: turned}) / self.today_time)
         except InputError:
             half = len(factors) // 2
             if not half:
