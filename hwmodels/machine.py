@@ -197,11 +197,12 @@ class Machine(Record):
         made._stated = self.stated if changes or named else self._stated
         if made.dies.count != self.dies.count:
             made._stated = self.stated.part(made.dies.count / self.dies.count)
-        idle, cap, board = made.power.idle, made.power.cap, made.stated
-        if idle != board.power.idle and (cap or 0.0) > (board.power.cap or math.inf):
+        power, rated = made.power, made.stated.power
+        if power.idle != (rated.idle or power.idle) and (power.cap or 0.0) > (rated.cap or math.inf):
             # a board of another rating: no limit moves idle power
-            rating = Power.model_construct(**{**fields_in(board.power), "idle": idle, "cap": cap})
-            made._stated = board.unchecked(power=rating)
+            made._stated = made.stated.unchecked(
+                power=Power.model_construct(**{**fields_in(rated), "idle": power.idle, "cap": power.cap})
+            )
         return made
 
     def part(self, share: float) -> Machine:

@@ -24,16 +24,14 @@ from slipstick.estimators.base.operation_model import Clock
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD, Consumption, energy, mean_watts, moved_bytes
 from slipstick.estimators.power.power_cap import (
-    IDLE,
     LAW,
     BusyPower,
     at_rated_cap,
     at_stated_clock,
     beyond_rated,
     cap_watts,
-    highest_caps,
-    idle_watts,
     rated_watts,
+    rating,
     refuse_idle_cap,
     slower_watts,
 )
@@ -41,7 +39,7 @@ from slipstick.estimators.power.voltage import dynamic_share, knee
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
-CAP, CLOCK = "machine.power.cap", "machine.clock"
+CAP, CLOCK, IDLE = "machine.power.cap", "machine.clock", "machine.power.idle"
 
 
 def cap_was_set(machine: Machine, clock: Clock) -> bool:
@@ -71,7 +69,7 @@ def clock_left(
         The one without the cap, the stated one or more [Hz].
     """
     seconds = np.asarray(times, dtype=np.float64)
-    (rated, _), idle = rated_watts(machine), idle_watts(machine, free)
+    (rated, _), (_, idle) = rated_watts(machine), rating(machine, free)
     at_rated = {**free, CAP: rated}
     watts = mean_watts(consumed, at_rated, seconds)
     read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
@@ -171,7 +169,7 @@ class PowerCappedTimes:
         here = {name: self.machine.get(name[8:]) for name in (CAP, CLOCK, IDLE) if name in self.inner.free}
         given: dict[str, Any] = {**here, **values}
         refuse_idle_cap(self.machine, given[CAP], values)
-        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), highest_caps(self.machine, values))
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rating(self.machine, values)[0])
         clock = np.asarray(given[CLOCK], dtype=np.float64)
         # what the work draws is known at the stated clock: the cap's clock is that of the work there
         stated = self.machine.stated.clock
@@ -217,7 +215,7 @@ def slower_joules(
         The lower one [Hz].
     """
     seconds, slow = np.asarray(full, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    (rated, _), idle = rated_watts(machine), idle_watts(machine, free)
+    (rated, _), (_, idle) = rated_watts(machine), rating(machine, free)
     watts = mean_watts(consumed, free, seconds)
     read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
     share, turn = np.asarray(clock, dtype=np.float64) / machine.clock, knee(machine) / machine.clock
@@ -254,7 +252,7 @@ def estimate_under_cap(
     InputError
         Where the cap is not above idle power.
     """
-    refuse_idle_cap(machine, cap_watts(machine))
+    refuse_idle_cap(machine, cap_watts(machine), {})
     if note := beyond_rated(machine):
         answer = estimator.as_clocked(workload, at_rated_cap(machine), run)
         return replace(answer, assumptions=(*answer.assumptions, note))

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.dotted_paths import fields_in
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import machine_values
@@ -24,7 +23,6 @@ from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Smallest
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
-from slipstick.hwmodels.power import Power
 
 SOURCE = "docs/notes/gpu-operations.md; energy roofline: Choi et al., IPDPS 2013"
 NAMES = ("active", "flop", "byte", "settle")
@@ -118,8 +116,7 @@ def with_flop_energy(machine: Machine) -> Machine:
     power = machine.power
     if power.cap is None or power.per_flop is not None or machine_kind(machine) != "gpu":
         return machine
-    known = {**fields_in(power), "per_flop": FLOP_ENERGY, "idle": rated_watts(machine)[1]}
-    return machine.unchecked(power=Power.model_construct(**known))
+    return machine.using({"power.per_flop": FLOP_ENERGY, "power.idle": rated_watts(machine)[1]})
 
 
 def pooled_power(machine: Machine, use: Use = "inference") -> tuple[PowerModel, float | None]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,6 @@ from slipstick.estimators.power.power_constants import MEMORY
 from slipstick.estimators.power.voltage import clock_share, dynamic_share
 from slipstick.hwmodels.machine import Machine
 
-IDLE = "machine.power.idle"
-NOTHING: Mapping[str, npt.ArrayLike] = MappingProxyType({})
 RATED_CLOCK = "rated.clock"
 """The clock in Hz that the machine's file states, whatever clock was set instead."""
 IDLE_SHARE = 0.15
@@ -127,32 +124,24 @@ def beyond_rated(machine: Machine) -> str:
     return f"a cap above the board's rated {rated:g} W raises no clock" if above else ""
 
 
-def idle_watts(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
-    """Idle power [W] at each point of `free`, as `rated_watts` has that of the machine.
+def rating(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> tuple[FloatArray, FloatArray]:
+    """The most that raises a clock, and idle power [W], at each point of `free` (see `rated_watts`).
 
+    The most is infinite where the idle power is another than the board's, since no limit moves that: it is a board of
+    another rating, as in `Machine.using`.
     Raises InputError where the machine states no power cap.
     """
-    idle = np.asarray(free.get(IDLE, machine.power.idle), dtype=np.float64)
-    return np.where(idle, idle, IDLE_SHARE * rated_watts(machine)[0])
+    (rated, _), idle = rated_watts(machine), free.get("machine.power.idle", machine.power.idle)
+    same = np.equal(idle, machine.stated.power.idle or idle)
+    return np.where(same, rated, np.inf), np.where(idle, idle, IDLE_SHARE * rated)
 
 
-def highest_caps(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> FloatArray:
-    """The most that raises a clock [W] at each point of `free`: the board's rated power.
-
-    Infinite where the idle power is another than the board's, since no limit moves that: it is a board of another
-    rating, as in `Machine.using`.
-    Raises InputError where the machine states no power cap.
-    """
-    rated, _ = rated_watts(machine)
-    return np.where(idle_watts(machine, free) == (machine.stated.power.idle or IDLE_SHARE * rated), rated, np.inf)
-
-
-def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike, free: Mapping[str, npt.ArrayLike] = NOTHING) -> None:
+def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike, free: Mapping[str, npt.ArrayLike]) -> None:
     """Check that caps [W] that were set lie above idle power, which no clock lowers, at each point of `free`.
 
     Raises InputError where one does not.
     """
-    cap, idle = np.broadcast_arrays(np.asarray(caps, dtype=np.float64), idle_watts(machine, free))
+    cap, idle = np.broadcast_arrays(np.asarray(caps, dtype=np.float64), rating(machine, free)[1])
     least = np.argmin(cap - idle)
     if cap.flat[least] <= idle.flat[least]:
         raise InputError(

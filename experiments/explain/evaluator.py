@@ -13,9 +13,8 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import grouped
 from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.power_capped import CAP, PowerCappedTimes, keep_function
+from slipstick.estimators.composition.power_capped import CAP, IDLE, PowerCappedTimes, keep_function
 from slipstick.estimators.composition.workload_cache import as_compiled
-from slipstick.estimators.power.power_cap import IDLE
 from slipstick.estimators.symbolic.cache_residency import sizes_read
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.symbolic.lambdified import names_of

@@ -33,7 +33,6 @@ from slipstick.workloads.graph.workload_kind import WHOLE, workload_kind
 
 NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
-BOUNDED_ALIKE = f"{BOUNDED} where all else is at its least, and at its most"
 MOST_CROSSED = 6
 """Axes of which all corners are looked at: 64."""
 BESIDE = ("energy", "power", "cost", "memory")
@@ -244,7 +243,7 @@ def unused_axes(
         bounded = moved and not elsewhere and low < high and function.vectorised and _stays(function, ends, name)
         if not moved or bounded:
             why = f"this answer's time does not read it ({' and '.join(elsewhere)} does)" if elsewhere else NOT_READ
-            why = (BOUNDED if len(ends) <= MOST_CROSSED else BOUNDED_ALIKE) if bounded else why
+            why = (BOUNDED if len(ends) <= MOST_CROSSED else f"{BOUNDED} at two corners") if bounded else why
             made.append(NotUsed(name, f"{named_shown(name, low)} .. {named_shown(name, high)}", why))
     return tuple(made)
 

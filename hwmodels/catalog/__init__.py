@@ -173,8 +173,9 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     made = whole.part(cores / few).using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
     kept = {path: text for path, text in made.sources.items() if path.partition(".")[0] != "links"}
     shared = {name: f"{whole.source_of(name)} ({cores} of {few} slices)" for name in CARD if whole.get(name)}
-    parts = {"links": type(made.links)(), "sources": type(made.sources)({**kept, **shared})}
-    return Machine.model_construct(**{**dict(made), **parts})
+    return Machine.model_construct(
+        **{**dict(made), "links": type(made.links)(), "sources": type(made.sources)({**kept, **shared})}
+    )
 
 
 EXAMPLES = ("h100-sxm", "epyc-9654", "tpu-v5e", "gaudi3")

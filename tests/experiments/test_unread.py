@@ -251,4 +251,4 @@ def test_an_axis_that_moves_at_one_corner_of_two_others_is_no_bounded_one(count:
             first, second, third = (np.asarray(values[name]) for name in names[:3])
             return np.where((first < 2) & (second > 2), third, 1.0)
 
-    assert _stays(Formula(), dict.fromkeys(names, (1.0, 3.0)), names[2]) is stays
+    assert _stays(Formula(), dict.fromkeys(names, (1.0, 3.0)), names[2]) is stays  # type: ignore[arg-type]

@@ -167,10 +167,8 @@ def resources(
         cache_capacity = capacity_of_all(machine, last)
         ends = [machine.bandwidth_factors(level) for level in (levels[-1], last)]
         rates = [[sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED)]
-        now, before = (efficiency * far / near for far, near in rates)
-        passed = (1 + overlap * Smallest(now, before)) / (1 + overlap * now)
-        path = rates[0][1]
-        main = Smallest(main * passed, path * Largest(1, before))
+        (now, before), path = (efficiency * far / near for far, near in rates), rates[0][1]
+        main = Smallest(main * (1 + overlap * Smallest(now, before)) / (1 + overlap * now), path * Largest(1, before))
         cache_rate = Largest(main, path)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
