@@ -197,10 +197,12 @@ class Machine(Record):
         made._stated = self.stated if changes or named else self._stated
         if made.dies.count != self.dies.count:
             made._stated = self.stated.part(made.dies.count / self.dies.count)
-        if {"power.idle", "power.cap"} <= given and (made.power.cap or 0.0) > (self.stated.power.cap or math.inf):
-            made._stated = self.stated.unchecked(
-                power=made.power
-            )  # a board of another rating: no limit moves idle power
+        power, rated = made.power, made.stated.power
+        if power.idle != (rated.idle or power.idle) and (power.cap or 0.0) > (rated.cap or math.inf):
+            # a board of another rating: no limit moves idle power
+            made._stated = made.stated.unchecked(
+                power=Power.model_construct(**{**fields_in(rated), "idle": power.idle, "cap": power.cap})
+            )
         return made
 
     def part(self, share: float) -> Machine:

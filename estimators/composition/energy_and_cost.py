@@ -22,7 +22,7 @@ from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, machine_values
 from slipstick.estimators.composition.geometry import followed
 from slipstick.estimators.power.energy import PowerModel, flop_energy, pooled_power, with_flop_energy
-from slipstick.estimators.power.power_cap import RATED_CLOCK
+from slipstick.estimators.power.power_cap import RATED_CLOCK, rating
 from slipstick.estimators.power.serving_power_law import Use
 from slipstick.estimators.power.voltage import knee, squared_voltage
 from slipstick.estimators.roofline.roofline import rated_flop
@@ -153,8 +153,10 @@ class Consumption:
                 values[name] = amount.evaluate(values)
             else:
                 values[name] = evaluate(amount, values) if is_symbolic(amount) else amount
-        if "machine.power.cap" in values and "machine.power.idle" not in free:
-            values["machine.power.cap"] = np.minimum(values["machine.power.cap"], self.rated * self.boards(free))
+        if "machine.power.cap" in values and math.isfinite(self.rated):
+            values["machine.power.cap"] = np.minimum(
+                values["machine.power.cap"], rating(self.machine, free)[0] * self.boards(free)
+            )
         return values
 
     def boards(self, free: Mapping[str, npt.ArrayLike]) -> FloatArray:

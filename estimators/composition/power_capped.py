@@ -2,13 +2,12 @@
 
 The law is that of `operation.power.power_cap`. What the work draws at the board's rated cap is that of `consumption`,
 what the time does at a lower clock is the composite's own answer; the longer of that and of its answer under the cap
-holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where idle power,
-which no limit moves, is set beside it: that is a board of another rating.
+holds, since some formulas hold single kernels back. A cap above the rated one is the rated one, but where the idle
+power, which no limit moves, is another than the board's: that is a board of another rating.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -32,6 +31,7 @@ from slipstick.estimators.power.power_cap import (
     beyond_rated,
     cap_watts,
     rated_watts,
+    rating,
     refuse_idle_cap,
     slower_watts,
 )
@@ -69,7 +69,7 @@ def clock_left(
         The one without the cap, the stated one or more [Hz].
     """
     seconds = np.asarray(times, dtype=np.float64)
-    rated, idle = rated_watts(machine)
+    (rated, _), (_, idle) = rated_watts(machine), rating(machine, free)
     at_rated = {**free, CAP: rated}
     watts = mean_watts(consumed, at_rated, seconds)
     read = moved_bytes(consumed, at_rated) / (seconds * _bandwidth(machine, free))
@@ -168,8 +168,8 @@ class PowerCappedTimes:
         rated, _ = rated_watts(self.machine)
         here = {name: self.machine.get(name[8:]) for name in (CAP, CLOCK, IDLE) if name in self.inner.free}
         given: dict[str, Any] = {**here, **values}
-        refuse_idle_cap(self.machine, given[CAP])
-        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), math.inf if IDLE in values else rated)
+        refuse_idle_cap(self.machine, given[CAP], values)
+        given[CAP] = np.minimum(np.asarray(given[CAP], dtype=np.float64), rating(self.machine, values)[0])
         clock = np.asarray(given[CLOCK], dtype=np.float64)
         # what the work draws is known at the stated clock: the cap's clock is that of the work there
         stated = self.machine.stated.clock
@@ -215,7 +215,7 @@ def slower_joules(
         The lower one [Hz].
     """
     seconds, slow = np.asarray(full, dtype=np.float64), np.asarray(times, dtype=np.float64)
-    rated, idle = rated_watts(machine)
+    (rated, _), (_, idle) = rated_watts(machine), rating(machine, free)
     watts = mean_watts(consumed, free, seconds)
     read = moved_bytes(consumed, free) / (seconds * _bandwidth(machine, free))
     share, turn = np.asarray(clock, dtype=np.float64) / machine.clock, knee(machine) / machine.clock
@@ -252,7 +252,7 @@ def estimate_under_cap(
     InputError
         Where the cap is not above idle power.
     """
-    refuse_idle_cap(machine, cap_watts(machine))
+    refuse_idle_cap(machine, cap_watts(machine), {})
     if note := beyond_rated(machine):
         answer = estimator.as_clocked(workload, at_rated_cap(machine), run)
         return replace(answer, assumptions=(*answer.assumptions, note))

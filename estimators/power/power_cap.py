@@ -8,6 +8,7 @@ power raises no clock. Of the time, what follows the clock grows as its inverse,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,17 +124,29 @@ def beyond_rated(machine: Machine) -> str:
     return f"a cap above the board's rated {rated:g} W raises no clock" if above else ""
 
 
-def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike) -> None:
-    """Check that caps [W] that were set lie above idle power, which no clock lowers.
+def rating(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> tuple[FloatArray, FloatArray]:
+    """The most that raises a clock, and idle power [W], at each point of `free` (see `rated_watts`).
+
+    The most is infinite where the idle power is another than the board's, since no limit moves that: it is a board of
+    another rating, as in `Machine.using`.
+    Raises InputError where the machine states no power cap.
+    """
+    (rated, _), idle = rated_watts(machine), free.get("machine.power.idle", machine.power.idle)
+    same = np.equal(idle, machine.stated.power.idle or idle)
+    return np.where(same, rated, np.inf), np.where(idle, idle, IDLE_SHARE * rated)
+
+
+def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike, free: Mapping[str, npt.ArrayLike]) -> None:
+    """Check that caps [W] that were set lie above idle power, which no clock lowers, at each point of `free`.
 
     Raises InputError where one does not.
     """
-    _, idle = rated_watts(machine)
-    least = float(np.min(np.asarray(caps, dtype=np.float64)))
-    if least <= idle:
+    cap, idle = np.broadcast_arrays(np.asarray(caps, dtype=np.float64), rating(machine, free)[1])
+    least = np.argmin(cap - idle)
+    if cap.flat[least] <= idle.flat[least]:
         raise InputError(
-            f"machine {machine.name!r}: power.cap = {least:g} W: want more than {idle:g} W, which it draws idle at any "
-            f"clock"
+            f"machine {machine.name!r}: power.cap = {cap.flat[least]:g} W: want more than {idle.flat[least]:g} W, "
+            f"which it draws idle at any clock"
         )
 
 

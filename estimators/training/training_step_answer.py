@@ -91,7 +91,7 @@ def clock_left(machine: Machine, time: TrainingStepTime, watts: float) -> float:
     `time`, `watts`: a step under the board's rated cap, and its mean power [W].
     Raises InputError where the cap is not above idle power.
     """
-    refuse_idle_cap(machine, cap_watts(machine))
+    refuse_idle_cap(machine, cap_watts(machine), {})
     rated, idle = rated_watts(machine)
     read = time.parts["elementwise"] / time.seconds
     power = BusyPower.of(watts, min(idle, watts), rated, read)

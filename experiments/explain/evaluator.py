@@ -95,10 +95,9 @@ class Evaluator:
         turned = np.array([self.turned(name, float(factor)) for factor in factors])
         if name == IDLE:
             turned = turned[: int(np.argmax([*(turned >= self.cap), True]))]
-        function, others = (self.held, {IDLE}) if self.held is not None and name == CAP else (self.function, set())
+        function = self.held if self.held is not None and name == CAP else self.function
         try:
-            at = {other: value for other, value in self.today.items() if other not in others}
-            return np.asarray(function({**at, name: turned}) / self.today_time)
+            return np.asarray(function({**self.today, name: turned}) / self.today_time)
         except InputError:
             half = len(factors) // 2
             if not half:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -32,6 +33,8 @@ from slipstick.workloads.graph.workload_kind import WHOLE, workload_kind
 
 NOT_READ = "this answer does not read it"
 BOUNDED = "read, but something else bounds the time"
+MOST_CROSSED = 6
+"""Axes of which all corners are looked at: 64."""
 BESIDE = ("energy", "power", "cost", "memory")
 """Quantities beside the time, which may read what the time does not."""
 FACTORS = ((1e-3, 0.5), (1e3, 2.0))
@@ -240,15 +243,20 @@ def unused_axes(
         bounded = moved and not elsewhere and low < high and function.vectorised and _stays(function, ends, name)
         if not moved or bounded:
             why = f"this answer's time does not read it ({' and '.join(elsewhere)} does)" if elsewhere else NOT_READ
-            why = BOUNDED if bounded else why
+            why = (BOUNDED if len(ends) <= MOST_CROSSED else f"{BOUNDED} at two corners") if bounded else why
             made.append(NotUsed(name, f"{named_shown(name, low)} .. {named_shown(name, high)}", why))
     return tuple(made)
 
 
 def _stays(function: CompiledEstimator, ends: Mapping[str, tuple[float, float]], name: str) -> bool:
-    """Whether the time is the same at both ends of an axis, wherever the others end."""
-    values = {other: np.repeat(both, 2) for other, both in ends.items()} | {name: np.tile(ends[name], 2)}
-    times = np.broadcast_to(function(values), 4)
+    """Whether the time is the same at both ends of an axis, wherever the others end.
+
+    Of more than `MOST_CROSSED` axes: where all others are at their lower ends, and where all are at their higher ones.
+    """
+    others = {other: both for other, both in ends.items() if other != name}
+    crossed = product(*others.values()) if len(ends) <= MOST_CROSSED else zip(*others.values(), strict=True)
+    points = np.array([(*corner, end) for corner in crossed for end in ends[name]])
+    times = np.broadcast_to(function(dict(zip([*others, name], points.T, strict=True))), len(points))
     return bool(np.all(times[::2] == times[1::2]))
 
 

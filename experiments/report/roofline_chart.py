@@ -9,7 +9,7 @@ import numpy as np
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import shown
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.roofline.roofline import rated_flop
+from slipstick.estimators.roofline.roofline import serving_rate
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.report.plots import Chart, Marks, PlotLine
 
@@ -33,8 +33,9 @@ def roofline_chart(question: Question, answer: Estimate) -> Chart | None:
         flop, moved, part = op.cost.flop, op.cost.bytes_moved, parts.get(op.name)
         if not (flop and moved and part and part.time):
             continue
-        with suppress(InputError):  # a rate that is not stated is no ceiling
-            rates.update((engine, dtype) for _, engine, dtype in rated_flop(op, question.machine))
+        for _, unit, dtype in (name.split(".") for name in op.cost if name.startswith("flop.")):
+            with suppress(InputError):  # a rate that is not stated is no ceiling
+                rates.add(serving_rate(question.machine, unit, dtype))
         place, alike = (flop / moved, flop / part.time), points.setdefault(op.kind, {})
         alike[place] = alike.get(place, 0.0) + part.time * part.times / answer.time
     if not (points and rates):

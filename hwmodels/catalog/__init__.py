@@ -146,10 +146,10 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     Power and price are shared out by slices, as where all of a card are at work alike: its cap holds for all of them,
     and no meter tells them apart (Vamja et al., On the Partitioning of GPU Power among Multi-Instances, arXiv
     2501.17752). Slices are joined by no link of the card's (the guide: no peer-to-peer between instances, over NVLink
-    or PCIe).
+    or PCIe). What it states is its own, as that of a machine of a file.
     Raises InputError where the GPU has no such slices, or less memory.
     """
-    from slipstick.hwmodels.machine import CARD
+    from slipstick.hwmodels.machine import CARD, Machine
 
     main = whole.memory[whole.main_memory].capacity
     profile = f"{cores}g.{capacity / 1e9:g}gb"
@@ -173,7 +173,9 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
     made = whole.part(cores / few).using({**changed, f"memory.{whole.main_memory}.capacity": capacity})
     kept = {path: text for path, text in made.sources.items() if path.partition(".")[0] != "links"}
     shared = {name: f"{whole.source_of(name)} ({cores} of {few} slices)" for name in CARD if whole.get(name)}
-    return made.unchecked(links=type(made.links)(), sources=type(made.sources)({**kept, **shared}))
+    return Machine.model_construct(
+        **{**dict(made), "links": type(made.links)(), "sources": type(made.sources)({**kept, **shared})}
+    )
 
 
 EXAMPLES = ("h100-sxm", "epyc-9654", "tpu-v5e", "gaudi3")

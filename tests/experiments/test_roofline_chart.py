@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from slipstick.experiments.question.question import question
 from slipstick.experiments.report.roofline_chart import roofline_chart
+from slipstick.hwmodels.catalog import machine
 
 
 def test_points_of_the_plain_roofline_lie_on_its_lines() -> None:
@@ -35,3 +38,12 @@ def test_areas_are_shares_of_the_time() -> None:
 def test_a_workload_without_arithmetic_has_none() -> None:
     asked = question("stream-copy", "xeon-gold-6148")
     assert roofline_chart(asked, asked.answer()) is None
+
+
+def test_a_rate_that_is_not_stated_takes_no_other_ceiling_away() -> None:
+    """A V100 states no bfloat16 of its matrix engine; what follows a product there runs in float32."""
+    asked = question("gpt2", "h100-sxm", dtype="bfloat16")
+    both = next(op for op in asked.workload if {"flop.matrix.bfloat16", "flop.vector.bfloat16"} <= {*op.cost})
+    other = replace(asked, machine=machine("v100-sxm"), workload=replace(asked.workload, operations=(both,), edges=()))
+    chart = roofline_chart(other, asked.answer())
+    assert chart is not None and [line.label.partition(":")[0] for line in chart.lines] == ["vector, float32"]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import random
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import slipstick as ss
+from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.conditions import release_note
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
-from slipstick.experiments.question.unused_inputs import BOUNDED, NOT_READ
+from slipstick.experiments.question.unused_inputs import BOUNDED, NOT_READ, _stays
 
 L2 = "machine.memory.L2.capacity"
 
@@ -229,3 +233,22 @@ def test_a_check_of_a_machine_names_what_reads_each_field(capsys: pytest.Capture
     for field in ("memory.L2.line", "threads_per_core", "runtime.streams", "memory.DRAM.bandwidth", "clock"):
         slower = machine.using({field: type(machine.get(field))(machine.get(field) * 0.5) or 1})
         assert ("kernel" in readers[field]) == (question("gemm", slower).answer().time != before), field
+
+
+@pytest.mark.parametrize(("count", "stays"), [(3, False), (6, False), (7, True)])
+def test_an_axis_that_moves_at_one_corner_of_two_others_is_no_bounded_one(count: int, *, stays: bool) -> None:
+    """It moves where the first is at its least and the second at its most; of seven, two corners are looked at."""
+    names = tuple(f"machine.n{i}" for i in range(count))
+
+    @dataclass(frozen=True)
+    class Formula:
+        free = names
+        read = None
+        vectorised = True
+        alone = False
+
+        def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
+            first, second, third = (np.asarray(values[name]) for name in names[:3])
+            return np.where((first < 2) & (second > 2), third, 1.0)
+
+    assert _stays(Formula(), dict.fromkeys(names, (1.0, 3.0)), names[2]) is stays  # type: ignore[arg-type]

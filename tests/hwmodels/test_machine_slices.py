@@ -6,7 +6,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.errors import InputError
-from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.catalog import MIG, machine
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from slipstick.hwmodels.catalog import machine
 def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> None:
     """Multi-Instance GPU User Guide: 14 multiprocessors a slice of an A100, eighths of memory and cache."""
     part = machine(name)
-    whole = part.stated
-    assert part.cores == cores
+    whole = machine(name[: MIG.fullmatch(name).end(1)])  # type: ignore[union-attr]
+    assert part.cores == cores and part.stated == part
     for level in (whole.main_memory, "L2"):
         assert part.memory[level].capacity == pytest.approx(whole.memory[level].capacity * eighths / 8)
     assert part.bandwidth(part.main_memory) == pytest.approx(whole.bandwidth(whole.main_memory) * eighths / 8)

@@ -16,6 +16,7 @@ from slipstick.experiments.cli.cli import run
 from slipstick.experiments.explain.evaluator import Evaluator
 from slipstick.experiments.question.question import question
 from slipstick.experiments.studies.whatif import whatif
+from slipstick.hwmodels.catalog import machine
 
 WATTS, SHARE, KNEE = st.floats(50.0, 900.0), st.floats(0.0, 1.0), st.floats(0.3, 3.0)
 H100 = "h100-sxm"
@@ -107,6 +108,45 @@ def test_a_cap_beside_an_idle_power_is_another_boards_rating() -> None:
     assert row.time_ratio == pytest.approx(756 / 989, rel=0.1)
     assert Evaluator.of(question("gemm", "h100-pcie", settings=sizes)).ratio("machine.power.cap", 2.0) == 1.0
     assert (alone.time, alone.energy) == pytest.approx((row.time_s, row.energy_J), rel=1e-9)
+
+
+@given(st.floats(100.0, 900.0), st.sampled_from([40.0, 52.5, 105.0]))
+def test_no_order_of_cap_and_idle_power_matters(cap: float, idle: float) -> None:
+    """350 W and 52.5 W idle of an H100 PCIe: another idle power makes it a board of another rating."""
+    on = machine("h100-pcie")
+    ways = [on.using({"power.cap": cap}).using({"power.idle": idle}), on.using({"power.idle": idle, "power.cap": cap})]
+    for made in (*ways, on.using({"power.idle": idle}).using({"power.cap": cap})):
+        assert made.stated.power.cap == (350.0 if idle == 52.5 else max(cap, 350.0))
+        assert made.stated.power == ways[0].stated.power
+
+
+@pytest.mark.parametrize("cap", [250.0, 700.0])
+def test_a_boards_idle_power_restated_changes_nothing(cap: float) -> None:
+    caps, sizes = {"machine.power.cap": cap}, {f"workload.{name}": 8192.0 for name in "mnk"}
+    answers = [
+        question("gemm", "h100-pcie", None, {**sizes, **caps, **idle}, dtype="bfloat16").answer()
+        for idle in ({}, {"machine.power.idle": 52.5})
+    ]
+    assert (answers[0].time, answers[0].energy) == (answers[1].time, answers[1].energy)
+    assert (answers[1].energy or 0.0) <= min(cap, 350.0) * answers[1].time * (1 + 1e-9)
+
+
+def test_a_die_of_another_rating_keeps_its_share_of_the_price() -> None:
+    die = machine("mi300x").using({"dies.count": 1, "power.cap": 800.0, "power.idle": 30.0})
+    assert die.stated.price == die.price and die.stated.power.cap == 800.0
+
+
+def test_a_table_over_idle_powers_and_caps_is_that_of_each_estimate() -> None:
+    """A100: 400 W and 60 W idle."""
+    sizes = {f"workload.{name}": 4096.0 for name in "mnk"}
+    ranges = {"machine.power.idle": [40.0, 60.0, 100.0], "machine.power.cap": [200.0, 400.0, 500.0]}
+    rows = whatif("gemm", "a100-sxm-80gb", ranges, settings=sizes, dtype="bfloat16").rows()
+    for row in rows:
+        there = {name: float(row[name]) for name in ranges}
+        alone = question("gemm", "a100-sxm-80gb", None, {**sizes, **there}, dtype="bfloat16").answer()
+        assert (row["time_s"], row["energy_J"]) == pytest.approx((alone.time, alone.energy), rel=1e-9), there
+    with pytest.raises(InputError, match="power.cap = 200 W: want more than 250 W"):
+        whatif("gemm", "a100-sxm-80gb", {"machine.power.idle": [60.0, 250.0]}, settings={"machine.power.cap": 200.0})
 
 
 def test_a_measured_time_moves_by_the_ratio_of_the_answers_under_a_cap() -> None:

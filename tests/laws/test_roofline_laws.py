@@ -104,3 +104,32 @@ def test_never_above_the_peak_nor_the_cap(m: int, n: int, k: int, name: str) -> 
     on = machine(name)
     op = gemm("o", m, n, k)
     assert float(op.cost.flop) / time_of(op, on) <= on.peak("vector", "float32") * 0.92 * (1 + 1e-9)
+
+
+STREAM = elementwise("o", 1 << 30, inputs=1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.02, 1.0), st.floats(0.9, 1.0), st.sampled_from(["a100-sxm-80gb", "h100-sxm 3g.40gb", "mi210"]))
+def test_main_memory_is_no_faster_than_the_path_through_the_last_cache(clock: float, less: float, name: str) -> None:
+    """Nor does it jump where that path takes over."""
+    ons = [machine(name).using(UNCAPPED | {"clock": f"{share}x"}) for share in (clock, clock * less)]
+    rates = [float(STREAM.cost.bytes_moved) / time_of(STREAM, on) for on in ons]
+    assert rates[0] <= min(ons[0].bandwidth(level) for level in ("L2", ons[0].main_memory)) * (1 + 1e-9)
+    assert less * (1 - 1e-9) <= rates[1] / rates[0] <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb 3g.40gb", "h100-sxm 1g.10gb", "a30 2g.12gb"])
+def test_a_slice_is_no_machine_that_was_changed(name: str) -> None:
+    """Its own file would answer alike."""
+    part = machine(name)
+    assert time_of(STREAM, part) == time_of(STREAM, Machine.model_validate(part.model_dump()))
+
+
+def test_a_path_slower_than_main_memory_bounds_no_machine_as_its_file_states_it() -> None:
+    """A host of the cloud's: 31.5 GB/s through its last cache, 32.3 of memory."""
+    on = machine("cloud-cascade-lake-host").using(UNCAPPED)
+    path = [*on.memory][-2]
+    assert on.bandwidth(path) < on.bandwidth(on.main_memory)
+    faster = on.using({f"memory.{path}.bytes_per_cycle": "10x"})
+    assert time_of(STREAM, faster) == pytest.approx(time_of(STREAM, on), rel=1e-9)

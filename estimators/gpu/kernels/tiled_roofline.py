@@ -150,8 +150,10 @@ def resources(
     """The machine's rates as expressions; caches that it lacks neither bound nor spare anything.
 
     Bytes of main memory pass the last cache's path, which follows clock and cores: where it has less of their rate than
-    in the machine's file, at which shares of the bandwidth were seen, what is not hidden of it (`overlap`) makes them
-    slower (Wang and Chu, "GPGPU Performance Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308).
+    in the machine's file, what is not hidden of it (`overlap`) makes them slower (Wang and Chu, "GPGPU Performance
+    Estimation with Core and Memory Frequency Scaling", arXiv 1701.05308), and none pass faster than it goes, or than
+    the file's ratio of both rates lets them where that path is the slower. Shares of the bandwidth were seen at that
+    ratio: a machine that was changed differs from one whose file states the same numbers.
     """
     levels = list(machine.memory)
     main = product_of_fields(machine.bandwidth_factors(levels[-1])) * efficiency
@@ -163,12 +165,11 @@ def resources(
     last = levels[-2] if len(levels) > 1 else ""
     if last in rated_caches(machine):
         cache_capacity = capacity_of_all(machine, last)
-        path = machine.bandwidth_factors(last)
-        cache_rate = Largest(main, product_of_fields(path))
-        ends = machine.bandwidth_factors(levels[-1]), path
-        rates = ([sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED))
-        now, before = (overlap * efficiency * far / near for far, near in rates)
-        main *= (1 + Smallest(now, before)) / (1 + now)
+        ends = [machine.bandwidth_factors(level) for level in (levels[-1], last)]
+        rates = [[sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED)]
+        (now, before), path = (efficiency * far / near for far, near in rates), rates[0][1]
+        main = Smallest(main * (1 + overlap * Smallest(now, before)) / (1 + overlap * now), path * Largest(1, before))
+        cache_rate = Largest(main, path)
     rate = symbol("operation.flop") / flop_time if flop_time != 0 else sp.oo
     cores, clock = symbol("machine.cores"), symbol("machine.clock")
     again = {None: rotation, "cold": None}.get(machine.runtime.cache, sp.Integer(1))
