@@ -19,7 +19,7 @@ from slipstick.estimators.simulation.job import Job, job_numbers, with_numbers
 from slipstick.estimators.simulation.simulated_quantities import SimulatedFit
 
 SCHEMA = "slipstick-job-calibration-2"
-WRITTEN = "a simulated job reads what calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json wrote"
+WRITTEN = "make one of another version anew: calibrate JOB.yaml --measured FILE.csv --fit NAMES --out FILE.json"
 MOST_NUMBERS = 1000
 DRAWS = 400
 
@@ -55,7 +55,7 @@ class JobCalibration:
 
     def __post_init__(self) -> None:
         size = len(self.names)
-        if not 0 < size <= MOST_NUMBERS or len(set(self.names)) < size or np.isfinite(self.values).sum() != size:
+        if not 0 < len({*self.names}) == size <= MOST_NUMBERS or [*map(math.isfinite, self.values)] != [True] * size:
             raise InputError(f"calibration of job {self.job!r}: want 1 to {MOST_NUMBERS} names, a finite value each")
         rows = self.covariance
         if [len(row) for row in rows] != [size] * size or not np.allclose(rows, np.transpose(rows), equal_nan=True):

@@ -233,7 +233,12 @@ def load_host_kernels(path: str | Path = SHIPPED) -> HostKernels:
 
     Raises InputError where the file holds no such thing.
     """
-    fields = of_schema(read_json(path), SCHEMA, path, "costs that slipstick spmv calibrate and train write")
+    fields = of_schema(
+        read_json(path),
+        SCHEMA,
+        path,
+        "costs that slipstick spmv calibrate and train write (make those of another version anew)",
+    )
     return of_kind(HostKernels, fields, str(path))
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.common.readers import of_schema, read_json, unknown_name
+from slipstick.common.readers import of_schema, read_json, unknown_name, whole_number
 from slipstick.common.records import FrozenDict, of_kind
 from slipstick.estimators.base.estimate import LARGEST_SPREAD
 from slipstick.estimators.base.machine_family import shared_words
@@ -236,8 +236,10 @@ class TrainedDevices:
     def __post_init__(self) -> None:
         spreads = {"machine_spread": self.machine_spread, "matrix_spread": self.matrix_spread, **self.doubts}
         for name, value in spreads.items():
-            if not 0 <= value <= LARGEST_SPREAD:
-                raise InputError(f"{name} = {value:g}: want a number in [0, {LARGEST_SPREAD:g}]")
+            if not 0 <= value <= LARGEST_SPREAD or (name in self.doubts and whole_number(name) is None):
+                raise InputError(
+                    f"{name} = {value:g}: want a number in [0, {LARGEST_SPREAD:g}], of doubts by the number of anchors"
+                )
 
     def doubt(self, anchors: int) -> float:
         """The factor for so many anchors: that of the largest number tried below; 1 where none was."""

@@ -137,7 +137,7 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
             raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
         setting = setting_of(name, sizes)
         spelled, kind = name.replace("_", "-"), workload_kind(workload)
-        if name in OF_REQUESTS and kind != "requests":
+        if name in OF_REQUESTS and name not in sizes and kind != "requests":
             raise InputError(f"--{spelled} is of requests to a language model, {workload.name} is none")
         if setting == f"run.{name}" and name not in {*RUN, *RENAMED}:
             if name in MEANT and kind == "requests":

@@ -159,7 +159,12 @@ def number_of(name: str, text: Value, unit: str = "1") -> float:
     if not isinstance(text, str):
         return float(plain_number(name, text))
     if "," in text:
-        raise InputError(f"{name} = {text[:60]}: want one value (several: slipstick whatif --vary {name}={text[:60]})")
+        hint = (
+            f" (several: slipstick whatif --vary {name}={text[:60]})"
+            if name.startswith(("workload.", "run.", "machine."))
+            else ", with a decimal point"
+        )
+        raise InputError(f"{name} = {text[:60]}: want one value{hint}")
     try:
         value = parse_quantity(text, unit)
     except ValueError as error:

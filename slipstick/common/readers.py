@@ -12,6 +12,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -227,9 +228,9 @@ def _table(text: str) -> Iterator[tuple[int, list[str]]]:
         skipped, comment = skipped + 1, line.strip("# \n") or comment
         at = stream.tell()
         line = stream.readline()
-    mark = csv_separator(comment if comment and _is_head(comment, line) else line)
-    if comment and _is_head(comment, line):
-        yield skipped, split_cells(comment, mark)
+    header = [(skipped, split_cells(comment))] if comment and _is_head(comment, line) else []
+    mark = csv_separator(comment if header else line)
+    yield from header
     stream.seek(at if skipped else 0)
     rows: Iterator[tuple[int, list[str]]]
     if mark in " |":
@@ -239,15 +240,32 @@ def _table(text: str) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader(stream, strict=True, delimiter=mark)
         rows = ((skipped + reader.line_num, row) for row in reader if row)
     try:
-        yield from rows if mark == "," or "," not in text else _with_points(list(rows))
+        yield from rows if mark == "," or "," not in text else _with_points(list(rows), 1 - len(header))
     except csv.Error as error:
         raise InputError(f"line {skipped + reader.line_num}: not CSV ({error})") from None
 
 
-def _with_points(rows: Sequence[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """Rows that no comma parts, with the numbers of a locale as Python writes them (see `decimal_mark`)."""
-    mark = decimal_mark(((line, cell, False) for line, row in rows for cell in row), "numbers")
-    return ((line, [pointed(cell, mark) for cell in row]) for line, row in rows)
+def _with_points(rows: Sequence[tuple[int, list[str]]], first: int) -> Iterable[tuple[int, list[str]]]:
+    """Rows that no comma parts, those from `first` on with columns of decimal commas as Python writes them.
+
+    As written stay a column with a cell that is no such number, and all where no column says so for sure or another one
+    has decimal points (see `decimal_mark`): "0,1" may be a list, and who reads it as a number refuses it.
+    """
+    numbers = {
+        at
+        for at, cells in enumerate(zip(*(row for _, row in rows[first:]), strict=False))  # rows of one length only pass
+        if all(number_written(cell, ",") is not None for cell in cells if cell.strip())
+    }
+    with suppress(InputError):
+        if decimal_mark(((line, row[at], False) for line, row in rows[first:] for at in numbers), "numbers") == ",":
+            return [
+                (
+                    line,
+                    [pointed(cell, ",") if number >= first and at in numbers else cell for at, cell in enumerate(row)],
+                )
+                for number, (line, row) in enumerate(rows)
+            ]
+    return rows
 
 
 def _is_head(comment: str, line: str) -> bool:

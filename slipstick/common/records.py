@@ -160,11 +160,15 @@ WANTED: Mapping[str, str] = MappingProxyType(
         "too_long": "at most {max_length} entries, not {actual_length}",
         "string_too_short": "a text of at least {min_length} letters",
         "string_too_long": "a text of at most {max_length} letters",
-        "string_pattern_mismatch": "one line of text",
+        "^[^\\r\\n]*$": "one line of text",
+        r"^[^.=]+$": "a name without '.' and '='",
+        r"^[a-z]+\.[a-z0-9]+$": "a kind and a data type in small letters, such as gemm.float16",
+        r"^[A-Za-z0-9][A-Za-z0-9._ -]*$": "letters, digits, blanks and ._-, a letter or digit first",
         "literal_error": "{expected}",
     }
 )
-"""What a field wants, by the kind of error that pydantic finds, whose own words speak of its types."""
+"""What a field wants, by the pattern of its text or by the kind of error that pydantic finds, whose own words speak of
+its types."""
 
 
 def validated(model: type[Model], data: Any, where: str) -> Model:
@@ -232,7 +236,7 @@ def _problem(problem: ErrorDetails, model: type[Any]) -> str:
         wanted = next((one.annotation for name, one in named.items() if field in (name, one.alias)), None)
         only = get_args(wanted) if get_origin(wanted) is Literal else ()
         return f"field {field!r} is missing" + (f" (want {only[0]!r})" if len(only) == 1 else "")
-    if wanted := WANTED.get(problem["type"], ""):
+    if wanted := WANTED.get(problem.get("ctx", {}).get("pattern", problem["type"]), ""):
         message = f"want {wanted.format(**problem.get('ctx', {}))}"
     else:
         message = problem["msg"].removeprefix("Value error, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,8 @@ def test_anchors_are_doubted_by_what_devices_left_out_showed() -> None:
     trained = shipped_devices()
     assert trained.doubt(1) == trained.doubts["1"] and trained.doubt(50) == trained.doubts["8"]
     assert trained.doubt(0) == 1.0
+    with pytest.raises(InputError, match="x = 1: .* of doubts by the number of anchors"):
+        replace(trained, doubts=FrozenDict(x=1.0))
 
 
 def test_many_anchors_are_believed_and_one_in_part() -> None:

@@ -9,8 +9,14 @@ import pytest
 import typer
 
 import slipstick as ss
+from slipstick.common.expressions import symbol
+from slipstick.common.records import validated
 from slipstick.experiments.cli.cli import build, run
 from slipstick.experiments.cli.option_conflicts import require_once
+from slipstick.experiments.cli.typed_numbers import as_settings
+from slipstick.experiments.jobs.job_records import StageFile
+from slipstick.experiments.question.settings import number_of
+from slipstick.workloads.layers.single import elementwise
 from tests.runs_made import SERVED
 
 DRAFTS = ("whatif", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "run.draft_tokens=0,1,3")
@@ -176,12 +182,24 @@ def test_a_number_of_another_question_is_answered_by_a_hint(
     assert hint in capsys.readouterr().err
 
 
+def test_a_size_of_a_workload_of_ones_making_may_be_called_as_one_of_requests() -> None:
+    work = ss.Workload("adds", (elementwise("add", symbol("input_tokens")),))
+    assert as_settings(["input_tokens=5"], work) == ["workload.input_tokens=5"]
+
+
+def test_what_does_not_vary_is_given_no_hint_of_whatif() -> None:
+    with pytest.raises(ss.InputError, match="--power = 27,9 W: want one value, with a decimal point$"):
+        number_of("--power", "27,9 W", "W")
+
+
 def test_what_a_file_wants_is_said_in_plain_words(tmp_path: Path) -> None:
     """They were pydantic's: a valid tuple, a valid dictionary."""
     path = tmp_path / "mine.yaml"
     path.write_text('extends: t4\nname: "my\\nmachine"\n')
     with pytest.raises(ss.InputError, match=r"name = 'my\\nmachine': want one line of text"):
         ss.machine(str(path))
+    with pytest.raises(ss.InputError, match="name = 'a.b': want a name without '.' and '='"):
+        validated(StageFile, {"name": "a.b"}, "job.yaml")
     study = tmp_path / "study.toml"
     study.write_text('schema = "slipstick-study-1"\nname = 5\nworkloads = "gpt2"\nmachines = []\nvary = 3\n')
     with pytest.raises(ss.InputError) as refused:

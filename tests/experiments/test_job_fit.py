@@ -9,6 +9,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.common.columns import for_people
+from slipstick.common.errors import InputError
 from slipstick.estimators.simulation.job_calibration import JobCalibration, load_job_calibration
 from slipstick.estimators.simulation.run_quantities import series
 from slipstick.experiments.cli.cli import run
@@ -212,11 +213,14 @@ def test_what_cannot_be_fitted_is_one_line(
 def test_a_file_of_another_kind_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text, words in (
         ("{}", "want 'slipstick-job-calibration-2'"),
+        ('{"schema": "slipstick-job-calibration-1"}', "make one of another version anew: calibrate JOB.yaml"),
         ('{"schema": "slipstick-job-calibration-2", "names": ["x"], "covariance": [[null]]}', "'values' is missing"),
     ):
         (folder / "other.json").write_text(text)
         assert run(["estimate", "job.yaml", "--simulate", "--calibration", "other.json"]) == 2
         assert words in capsys.readouterr().err
+    with pytest.raises(InputError, match="want 1 to 1000 names, a finite value each"):
+        JobCalibration("job", ("a", "b"), (1.0, 2.0, float("nan")), ((1.0, 0.0), (0.0, 1.0)))
     known = JobCalibration("shared decoders", ("decode.service",), (0.05,), ((1e-6,),), source="s.csv")
     known.save("of-decoders.json")
     assert run(["estimate", "queue.yaml", "--simulate", "--calibration", "of-decoders.json"]) == 2

@@ -89,6 +89,7 @@ def _phases() -> list[ReproductionRow]:
                 "",
                 holds=number < 15 if grouping != OURS else None,
                 reason=RUN,
+                relabelled="" if grouping != OURS else "missed" if number >= 15 else "held: fewer than 15",
             )
         )
         rows.append(
@@ -100,6 +101,7 @@ def _phases() -> list[ReproductionRow]:
                 f"{share:.1f} %",
                 "",
                 holds=share >= 95 if grouping in COVERED else None,
+                relabelled="" if grouping in COVERED else "missed" if share < 95 else "held: at least 95 %",
                 reason=f"{RUN}; {apart[grouping]}" if grouping in apart else RUN,
             )
         )

@@ -352,7 +352,7 @@ def _spread(errors: FloatArray, groups: Sequence[str]) -> float:
 def _tails(
     turns: Sequence[SimilarityStep], judges: Mapping[tuple[str, str], JudgingRows], similarity: SimilarityWeights
 ) -> float:
-    """The factor on the rms of others' errors within whose band 80 % of a left-out machine's rows lie.
+    """The factor on the 80 % scatter of others' errors within whose band 80 % of a left-out machine's rows lie.
 
     Each machine's band is that of the others alone, by machines left out among them.
     """

@@ -59,8 +59,6 @@ SEED = 1
 GENERATIONS = (("a100_sxm",), ("h100_sxm", "h200_sxm"), ("b200_sxm", "b300_sxm", "gb200", "gb300"))
 """Of NCCL's own timings, left out together."""
 SUMS, OTHERS = "all-reduces", "other functions"
-NOBODY = "none"
-"""The family of a collection that no fit has rows of: no generation is left out with it."""
 
 
 def family(name: str) -> str:
@@ -214,15 +212,13 @@ def _systems(data: Data) -> Iterator[ValidationRow]:
     yield from _board(turns, LEFT, own_timings)
     for group in GENERATIONS:
         kept = own_timings[own_timings["machine"].isin(group)]
-        yield from _own_scores(" + ".join(group), family(group[0]), training, own_timings, kept)
+        yield from _own_scores(" + ".join(group), training, own_timings, kept, family(group[0]))
 
 
 def _clusters(data: Data) -> Iterator[ValidationRow]:
     """Another collection's, by the law fitted to the others."""
     training, own_timings = _public(data)
-    yield from _own_scores(
-        "the collection", NOBODY, training, described(own_timings), cluster_timings(data.judged(CLUSTERS))
-    )
+    yield from _own_scores("the collection", training, described(own_timings), cluster_timings(data.judged(CLUSTERS)))
 
 
 def _given(data: Data) -> Iterator[ValidationRow]:
@@ -237,7 +233,7 @@ def _given(data: Data) -> Iterator[ValidationRow]:
     if turns := [(known, part) for _, part in frame.groupby("machine")]:
         yield from _board(turns, "scored files", own_timings)
     for name, part in others.groupby("machine"):
-        yield from _own_scores("scored files", family(str(name)), training, own_timings, part)
+        yield from _own_scores("scored files", training, own_timings, part, family(str(name)))
 
 
 def _public(data: Data) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -277,11 +273,11 @@ def anchored(fit: LawFit, rows: pd.DataFrame) -> LawFit:
 
 
 def _own_scores(
-    held_out: str, of: str, training: pd.DataFrame, own_timings: pd.DataFrame, measured: pd.DataFrame
+    held_out: str, training: pd.DataFrame, own_timings: pd.DataFrame, measured: pd.DataFrame, of: str | None = None
 ) -> Iterator[ValidationRow]:
-    """NCCL's own rows of some systems inside a node, fitted to all timings but those of their generation; no anchor."""
-    rest = without(own_timings, of)
-    made = fitted(without(training, of), rest)
+    """NCCL's own rows of some systems, fitted to all timings but those of a family's generation, if any; no anchor."""
+    known, rest = (frame if of is None else without(frame, of) for frame in (training, own_timings))
+    made = fitted(known, rest)
     for name, part in measured.groupby("machine"):
         for label, rows in kinds(part.assign(timing=LOOP)).items():
             if len(rows):
