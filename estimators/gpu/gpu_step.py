@@ -32,7 +32,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.similarity_weights import fitted_similarity
+from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
@@ -153,17 +153,19 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     if machine.name in [one.name for one in networks]:
         return 1.0
     relatives = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
-    of_programs = sum(_family_similarity(family, machine) for family in relatives)
-    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], fitted_similarity())
+    similarity = known.similarity_weights
+    of_programs = sum(_family_similarity(family, machine, similarity) for family in relatives)
+    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], similarity)
     fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
         return 0.0
-    return of_programs / (of_programs + sum(_family_similarity(family, machine) for family in timed.values()))
+    by_kernels = sum(_family_similarity(family, machine, similarity) for family in timed.values())
+    return of_programs / (of_programs + by_kernels)
 
 
-def _family_similarity(family: str, machine: Machine) -> float:
-    return fitted_similarity().weights[shared_words(family, machine.family)]
+def _family_similarity(family: str, machine: Machine, similarity: SimilarityWeights) -> float:
+    return similarity.weights[shared_words(family, machine.family)]
 
 
 def programs_spread(
@@ -323,11 +325,12 @@ def gpu_step(
     eager = machine.runtime.mode == "eager"
     odd = UNEVEN * (uneven_share(spent) >= LEAST_SHARE) if eager else 0.0
     host = _host_seconds(estimator.schedule, workload, machine)
+    stored = known.similarity_weights.spreads["stored"]
     scatters = {False: kernels.scatter, True: {name: one.unshared for name, one in kernels.scatter.items()}}
 
     def kernels_band(*names: str) -> Sized:
         spread = programs_spread(known, machine, spent, names)
-        return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
+        return band(scatters[LIBRARY in names], spent, stored, host, spread, network=not alone, without=names)
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
     second = TorchProgram(device.programs, estimator.schedule)
