@@ -11,7 +11,7 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights, fitted_similarity
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.gpu_step import gpu_step, program_shares
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
@@ -95,7 +95,8 @@ def test_answers_take_the_numbers_of_their_calibration() -> None:
     """What weights stored narrower add to a band, and what relatives count beside programs."""
     known, h200 = unseen([machine("h100-sxm")], []), machine("h200-sxm")
     product = operation("a", "gemm", {"batch": 1, "m": 64, "n": 4096, "k": 4096}, "bfloat16", {"weights": "int4"})
-    other = replace(fitted_similarity("nvidia-hopper"), weights=(1.0, 1.0, 1.0, 99.0), standing=(2.0,) * len(STEPS))
+    wide = (2.0,) * len(DIFFERENCES)
+    other = replace(fitted_similarity("nvidia-hopper"), weights=(1.0, 1.0, 1.0, 99.0), substitute_spread=wide)
     changed = replace(known, similarity=other)
     stds = [gpu_step(one, h200, Workload("a", (product,))).estimator.residual_std or 0.0 for one in (known, changed)]
     assert stds[1] > 2 * stds[0]
