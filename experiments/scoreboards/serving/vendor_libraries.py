@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import curve_fit
 
 from slipstick.common.frames import parquet_frame
 from slipstick.common.readers import read_csv_rows, read_json
+from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.interconnect.collective_libraries import NCCL, RCCL
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.scoreboards.gpu.gpu_data import aiconfigurator
@@ -55,8 +55,10 @@ def pcie_rank_latency() -> tuple[float, float]:
     rows = parquet_frame(needed_folder() / OVER_PCIE)
     rows = rows[(rows["backend"] == "sglang_graph") & (rows["message_size"] <= NO_BYTES)]
     more, logs = rows["num_gpus"].to_numpy(float) - 2, np.log(rows["latency"].to_numpy(float))
-    found, covariance = curve_fit(lambda n, two, each: two + np.log1p(each * n), more, logs)
-    return float(found[1]), float(np.sqrt(covariance[1, 1]))
+    made = fit_least_squares(
+        lambda at: at[0] + np.log1p(at[1] * more) - logs, ("two ranks", "each beyond"), (logs.min(), 1.0)
+    )
+    return made.values[1], made.standard_errors[1]
 
 
 def _launches(folder: Path) -> dict[str, float]:
