@@ -70,7 +70,7 @@ class ServerStep:
         Raises InputError where the machine lacks a rate or a link that is needed.
         """
         shares = self.shares
-        device = Device.of(self.machine, shares.kind.compute, self.layout.group)
+        device = Device.of(self.machine, shares.kind.compute, self.layout)
         amounts = shares.amounts(self.batch)
         return StepSum(amounts, amounts, device, LayerCounts.of(shares, device), self.batch.decodes)
 

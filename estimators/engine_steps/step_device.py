@@ -11,13 +11,17 @@ from slipstick.common.formatting import format_quantity
 from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.language.layout import Layout
 
+ONE_DEVICE = Layout()
 FOUR_BITS = ("float4", "nvfp4", "mxfp4")
 WIDE = ("bfloat16", "float16", "tfloat32", "float32")
-IN_TURN = {"pcie": 2 / 3, "host": 2 / 3}
-"""What each rank beyond the second adds to an all-reduce of no bytes, over one of two ranks, by link: their parts are
-read in turn. In recorded graphs SGLang's takes 5.6, 14.4 and 26.5 us on two, four and eight L40S, and 4.6, 4.7 and 5.0
-over the NVLink of H100s (ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10, up to 64 KB)."""
+PCIE_RANK_LATENCY = 0.67
+"""What each rank beyond the second adds to an all-reduce of no bytes over PCIe, over one of two ranks: a rank reads the
+others' parts one after another. Least squares in log time of SGLang's all-reduces of up to 1 KB in recorded graphs on
+two, four and eight L40S: 0.67 with a standard error of 0.04 (``python -m
+slipstick.experiments.scoreboards.serving.vendor_libraries``; ai-dynamo/aiconfigurator 095f58a, sglang 0.5.10). Over the
+NVLink of H100s the same take 4.6, 4.7 and 5.0 us."""
 
 
 def _multiplied(engine: Engine, compute: str) -> str:
@@ -39,8 +43,8 @@ def widening(machine: Machine, compute: str) -> str:
 class Device:
     """What a step reads of a machine: rates in bytes/s and flop/s, capacity in bytes.
 
-    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`makers`); `turns` what
-    an all-reduce of no bytes takes over one of two ranks.
+    `reading`, `computing` and `fixed` are times that its maker's libraries take over NVIDIA's (`vendor_efficiency`);
+    `rank_latency` what an all-reduce of no bytes takes over one of two ranks.
     """
 
     bandwidth: float
@@ -52,7 +56,7 @@ class Device:
     reading: float = 1.0
     computing: float = 1.0
     fixed: float = 1.0
-    turns: float = 1.0
+    rank_latency: float = 1.0
 
     @property
     def narrower(self) -> Any:
@@ -60,8 +64,10 @@ class Device:
         return self.narrow_peak > self.peak
 
     @classmethod
-    def of(cls, machine: Machine, compute: str, ranks: int) -> Device:
-        """The rates of a machine for weights computed in one data type.
+    def of(cls, machine: Machine, compute: str, layout: Layout = ONE_DEVICE) -> Device:
+        """The rates of a machine for weights computed in one data type, on the ranks of a layout.
+
+        Bytes go over the link that joins a stage's ranks; all-reduces wait for those of its tensor ranks alone.
 
         Raises
         ------
@@ -70,7 +76,8 @@ class Device:
         """
         unit, plain, narrow = rated_types(machine, compute)
         level = machine.memory[machine.main_memory]
-        joined = link_of(machine, ranks) if ranks > 1 else ""
+        joined = link_of(machine, layout.group) if layout.group > 1 else ""
+        over_pcie = layout.tensor > 2 and link_of(machine, layout.tensor) == "pcie"
         if level.capacity is None:
             raise InputError(f"machine {machine.name!r}: memory.{machine.main_memory}.capacity is not stated")
         return cls(
@@ -81,7 +88,7 @@ class Device:
             machine.links[joined].bandwidth if joined else math.inf,
             int(compute in FOUR_BITS and narrow == plain),
             **vars(libraries_of(machine.family)),
-            turns=1 + IN_TURN.get(joined, 0.0) * max(ranks - 2, 0),
+            rank_latency=1 + PCIE_RANK_LATENCY * (layout.tensor - 2) * over_pcie,
         )
 
 

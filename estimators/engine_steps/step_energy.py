@@ -91,7 +91,7 @@ def clock_of_step(amounts: Amounts, seconds: float, machine: Machine, compute: s
 
 
 def _work(a: Amounts, seconds: float, machine: Machine, compute: str, sequences: float, narrow: float) -> ServingWork:
-    device = Device.of(machine, compute, 1)
+    device = Device.of(machine, compute)
     memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
     flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
     return ServingWork(memory / seconds, flop / seconds, sequences=max(sequences, 1.0), narrow=narrow)

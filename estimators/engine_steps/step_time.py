@@ -157,7 +157,7 @@ class StepRates(NamedTuple):
         experts = self._group(a.expert_bytes, q.routed * q.experts, products, made)
         attention = self.attention(a.cache_bytes, a.score_flop)
         links = (a.message_bytes + a.exchange_bytes) / device.link * stages * of_links
-        passed = a.messages * q.all_reduce * device.turns + a.exchanges * q.exchange
+        passed = a.messages * q.all_reduce * device.rank_latency + a.exchanges * q.exchange
         fixed = of_layers + passed * stages + q.step
         fixed = (fixed + q.sequence * sequences) * q.fixed * device.fixed * q.factor
         return StepParts(weights, experts, attention, links, fixed)
@@ -206,7 +206,7 @@ class StepTime:
             Where the machine lacks a rate that is needed, or the model cannot be laid out so.
         """
         shares.layout.check(shares.model)
-        return cls(shares, Device.of(machine, shares.kind.compute, shares.layout.group), parameters)
+        return cls(shares, Device.of(machine, shares.kind.compute, shares.layout), parameters)
 
     @cached_property
     def layers(self) -> LayerCounts:

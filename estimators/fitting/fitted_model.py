@@ -167,7 +167,8 @@ class LawFit:
         configuration.
     `stretch`: factor on all deviations, by which bands of left-out groups hold 80 % (`bands`).
     `stretches`: the same by level, in place of `stretch` for rows whose group there is unseen: the largest of theirs.
-    `apart`: by level and group, a further factor on the bands of its rows, whose errors are larger or smaller.
+    `band_factors`: by level and group, a factor on the bands of the group's rows beside these, whose errors are larger
+        or smaller than those of others.
     `inner`: mean |log error| of those groups; None where none were left out, and of fits that were read from a file.
     """
 
@@ -180,7 +181,7 @@ class LawFit:
     stretch: float = 1.0
     inner: float | None = None
     stretches: Mapping[str, float] = field(default_factory=dict)
-    apart: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    band_factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @cached_property
     def _known(self) -> Mapping[tuple[str, str], frozenset[str]]:
@@ -232,7 +233,7 @@ class LawFit:
             known = self.seen(level) | {UNGROUPED}
             made = np.maximum(made, np.where([group in known for group in groups[level]], 0.0, factor))
         made = np.where(made > 0, made, self.stretch)
-        for level, factors in self.apart.items():
+        for level, factors in self.band_factors.items():
             made = made * [factors.get(group, 1.0) for group in groups[level]]
         return made
 
@@ -281,7 +282,7 @@ class LawFit:
             "shared": _shorts(self.shared),
             "stretch": _short(self.stretch),
             **({"stretches": _shorts(self.stretches)} if self.stretches else {}),
-            **({"apart": {k: _shorts(of) for k, of in self.apart.items()}} if self.apart else {}),
+            **({"band_factors": {k: _shorts(of) for k, of in self.band_factors.items()}} if self.band_factors else {}),
         }
 
     @classmethod
@@ -306,7 +307,10 @@ class LawFit:
             {str(name): float(value) for name, value in document["shared"].items()},
             float(document["stretch"]),
             stretches={str(name): float(factor) for name, factor in document.get("stretches", {}).items()},
-            apart={str(k): {str(g): float(v) for g, v in of.items()} for k, of in document.get("apart", {}).items()},
+            band_factors={
+                str(level): {str(group): float(factor) for group, factor in factors.items()}
+                for level, factors in document.get("band_factors", {}).items()
+            },
         )
 
 

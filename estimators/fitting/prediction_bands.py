@@ -22,7 +22,6 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows, TimeLaw
 from slipstick.estimators.fitting.scores import LEVEL, weighted_quantile
-from slipstick.estimators.fitting.source_effects import ENOUGH
 
 Places = npt.NDArray[np.intp]
 
@@ -112,6 +111,8 @@ def _together(members: dict[tuple[str, ...], list[int]], at_most: int) -> list[l
     return sorted(sorted(part) for part in parts)
 
 
+FEWEST_GROUPS = 5
+"""Groups left out below which bands are made no narrower (`LawFit.band_factors`)."""
 WORTH = 4.0
 """Groups that an unstretched band is worth."""
 MOST_FOLDS = 5
@@ -136,7 +137,7 @@ Key: TypeAlias = str | Sequence[str]
 """By what rows are left out together: a level of the law by its name, or the group of each row."""
 
 
-def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, apart: str = "") -> LawFit:
+def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, factors_by: str = "") -> LawFit:
     """A fit whose bands are stretched to hold 80 % of groups of each of `keys` that are left out in turn.
 
     Each inner fold is two Gauss-Newton steps from the fit to all rows; a test holds them near fits of their own. Of
@@ -147,11 +148,13 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, apar
 
     `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
         stranger.
-    `apart`: a level whose groups have a factor beside: the mean over `keys` of what those left out of their rows call
-        for, which narrows no band where fewer than `ENOUGH` were.
+    `factors_by`: a level, such as the backend, each of whose groups has a factor on its bands beside these
+        (`LawFit.band_factors`). Of each key it is the factor with which 80 % of the group's rows lie inside when they
+        are left out, at least 1 where the group has rows of fewer than `FEWEST_GROUPS` of the key's; the factor is the
+        geometric mean of these over the keys.
     """
     made, needed, errors = fit(law, rows), list[float](), list[float | None]()
-    met: list[tuple[FloatArray, FloatArray]] = []
+    predicted: list[tuple[FloatArray, FloatArray]] = []
     for named in keys:
         key = rows.groups[named] if isinstance(named, str) else named
         seconds, half = _nothing(len(rows)), _nothing(len(rows))
@@ -163,25 +166,26 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, apar
         off = np.abs(np.log(seconds / rows.seconds))
         errors.append(float(np.nanmean(off)) if np.isfinite(off).any() else None)
         needed.append(stretch(seconds, half, rows.seconds, key))
-        met.append((seconds, half))
+        predicted.append((seconds, half))
     every = max([least, *(factor for key, factor in zip(keys, needed, strict=True) if not isinstance(key, str))])
     levels = {key: max(every, factor) for key, factor in zip(keys, needed, strict=True) if isinstance(key, str)}
     widest = max(every, 1.0, min(levels.values())) if levels else every
     factors: dict[str, float] = {}
-    for name in sorted({*rows.groups[apart]} - {UNGROUPED}) if apart else ():
-        at, logs = np.flatnonzero([group == name for group in rows.groups[apart]]), []
-        for named, (seconds, half) in zip(keys, met, strict=True):
-            known, factor = (rows.groups[named], levels[named]) if isinstance(named, str) else (named, every)
-            key = [known[i] for i in at.tolist()]
-            log = math.log(stretch(seconds[at], half[at] * factor, rows.seconds[at], key))
-            logs.append(log if len({*key} - {UNGROUPED}) >= ENOUGH else max(log, 0.0))
-        factors[name] = math.exp(sum(logs) / len(logs))
-    by_level = {apart: factors} if factors else {}
-    return replace(made, stretch=widest, inner=errors[0], stretches=levels, apart=by_level)
+    of_row = rows.groups[factors_by] if factors_by else []
+    for group in sorted({*of_row} - {UNGROUPED}):
+        places, logs = np.flatnonzero([one == group for one in of_row]), list[float]()
+        for named, (seconds, half) in zip(keys, predicted, strict=True):
+            key, widened = (rows.groups[named], levels[named]) if isinstance(named, str) else (named, every)
+            names = [key[at] for at in places.tolist()]
+            log = math.log(stretch(seconds[places], half[places] * widened, rows.seconds[places], names))
+            logs.append(log if len({*names} - {UNGROUPED}) >= FEWEST_GROUPS else max(log, 0.0))
+        factors[group] = math.exp(sum(logs) / len(logs))
+    band_factors = {factors_by: factors} if factors else {}
+    return replace(made, stretch=widest, inner=errors[0], stretches=levels, band_factors=band_factors)
 
 
 def left_out(
-    law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Key, least: float = 0.0, apart: str = ""
+    law: TimeLaw, rows: LawRows, outer: Sequence[Fold], *inner: Key, least: float = 0.0, factors_by: str = ""
 ) -> LeftOutRows:
     """Every fold's rows from a fit to what it knows, whose bands are stretched by the groups of `inner` in it."""
     seconds, half, names = _nothing(len(rows)), _nothing(len(rows)), [""] * len(rows)
@@ -189,7 +193,7 @@ def left_out(
     for fold in outer:
         known, scored = rows.take(fold.known), rows.take(fold.scored)
         keys = (key if isinstance(key, str) else [key[i] for i in fold.known] for key in inner)
-        made = calibrated(law, known, *keys, least=least, apart=apart)
+        made = calibrated(law, known, *keys, least=least, factors_by=factors_by)
         seconds[fold.scored] = made.seconds(law, scored.columns, scored.groups)
         half[fold.scored] = made.half_width(law, scored.columns, scored.groups)
         promised.append((made.inner, len(scored)))

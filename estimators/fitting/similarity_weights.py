@@ -20,9 +20,9 @@ NAME = "operations"
 ALL, WITHOUT = "all machines", "without"
 """Where the numbers stand in the file's facts."""
 ALIKE = (1.0,) * (MOST_WORDS + 1)
-STEPS = ("kind", "type", "stored", "role", "side")
-"""In what a class of kernels may differ from one that stands for it: kind of operation, data type, type of stored
-numbers, role in a step of a language model, and whether it is one or many (`gpu/fallback_class.py`)."""
+DIFFERENCES = ("kind", "type", "stored", "role", "many")
+"""In what a class of kernels may differ from its substitute: kind of operation, data type, type of stored numbers, role
+in a step of a language model, and whether it is one product or query or many (`gpu/fallback_class.py`)."""
 ROWS, SINGLE = ("weights", "errors", "shaped"), ("scatter", "library", "memory", "tails", "one_source")
 """Names of the numbers: one for 0, 1, 2 and 3 words shared, and single ones."""
 
@@ -52,8 +52,9 @@ class SimilarityWeights:
         Errors have longer tails than a normal law: 80 % of them lie within so much of its band.
     one_source
         Standard deviation of the log error where one machine or one chip alone was measured, two words shared.
-    standing
-        That which is added where a class of kernels stands for one that differs in each of `STEPS`.
+    substitute_spread
+        Standard deviations of log time added where a class of kernels is the substitute of one that differs in each of
+        `DIFFERENCES`.
     """
 
     weights: tuple[float, ...]
@@ -64,22 +65,25 @@ class SimilarityWeights:
     shaped: tuple[float, ...] = ALIKE
     tails: float = 1.0
     one_source: float = 1.0
-    standing: tuple[float, ...] = (1.0,) * len(STEPS)
+    substitute_spread: tuple[float, ...] = (1.0,) * len(DIFFERENCES)
 
     def __post_init__(self) -> None:
         rows = [getattr(self, name) for name in ROWS]
-        numbers = [*(getattr(self, name) for name in SINGLE), *(one for row in (*rows, self.standing) for one in row)]
+        numbers = [
+            *(getattr(self, name) for name in SINGLE),
+            *(one for row in (*rows, self.substitute_spread) for one in row),
+        ]
         if (
             any(len(row) != len(ALIKE) for row in rows)
-            or len(self.standing) != len(STEPS)
+            or len(self.substitute_spread) != len(DIFFERENCES)
             or not all(0 < one < 1e6 for one in numbers)
         ):
             raise InputError(f"similarity: want {len(ALIKE)} weights and errors, all numbers above 0: {self}")
 
     @property
     def spreads(self) -> dict[str, float]:
-        """`standing` by step: standard deviations of log time."""
-        return dict(zip(STEPS, self.standing, strict=True))
+        """`substitute_spread` by difference: standard deviations of log time."""
+        return dict(zip(DIFFERENCES, self.substitute_spread, strict=True))
 
     @classmethod
     def of(cls, numbers: Mapping[str, Any]) -> SimilarityWeights:
@@ -93,10 +97,10 @@ class SimilarityWeights:
         try:
             weights, errors, shaped = (tuple(map(float, numbers[name])) for name in ROWS)
             scatter, library, memory, tails, one_source = (float(numbers[name]) for name in SINGLE)
-            standing = tuple(map(float, numbers["standing"]))
+            substitute_spread = tuple(map(float, numbers["substitute_spread"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{FITTED / NAME}.json: no numbers of similarity ({error})") from None
-        return cls(weights, scatter, library, memory, errors, shaped, tails, one_source, standing)
+        return cls(weights, scatter, library, memory, errors, shaped, tails, one_source, substitute_spread)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Which measured class of operations stands for one that nobody measured, and how much less sure that is.
+"""Which measured class of operations is the substitute of one that nobody measured, and how much less sure that is.
 
 Both types of 16 bits run on the same silicon at the same rate; what moves every byte once reaches the share of the
 bandwidth that additions reach, in every type; convolutions in the types of the matrix units are products on them.
@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from slipstick.common.size_column import Sized, largest, log2, number, smallest
-from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
 from slipstick.estimators.gpu.kernels.kernel_classes import OF_STEPS, class_of, of_step
 from slipstick.estimators.gpu.transfer.pooling_constants import FARTHEST_OUT, MEASURED_RANGES, PER_OCTAVE
 from slipstick.hwmodels.machine import HALF
@@ -26,9 +26,9 @@ SINGLE = ("float32", "float64")
 
 @dataclass(frozen=True)
 class FallbackClass:
-    """A measured class that stands for another; `spread` is added to its scatter (standard deviations of log time).
+    """A measured class as the substitute of another; `spread` is added to its scatter (standard deviations, log time).
 
-    It is that of each step between the two, as classes of one machine differ that were measured both
+    It is that of all differences of the two, as classes of one machine differ that were both measured
     (``slipstick validate --refit operations``).
     """
 
@@ -90,11 +90,11 @@ def fallback_class_for(name: str, measured: Collection[str], similarity: Similar
     """
     wanted, near = _parts(name), []
     for other in sorted(measured):
-        steps = steps_between(name, other)
-        if steps is not None:
+        differ = differences(name, other)
+        if differ is not None:
             dtype = _parts(other).dtype
             wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / SIZE_BYTES.get(wanted.dtype, 1)))
-            spread = math.hypot(*(similarity.spreads[step] for step in steps))
+            spread = math.hypot(*(similarity.spreads[one] for one in differ))
             near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
     return FallbackClass(min(near)[-1], min(near)[0]) if near else None
 
@@ -117,8 +117,8 @@ def stored_narrower(op: Op) -> bool:
     return op.kind == "gemm" and "weights" in op.attributes and not of_step(class_of(op))
 
 
-def steps_between(name: str, other: str) -> tuple[str, ...] | None:
-    """In what a measured class differs from one that it may stand for, of `STEPS`; None where it may not."""
+def differences(name: str, other: str) -> tuple[str, ...] | None:
+    """In which of `DIFFERENCES` a measured class differs from one whose substitute it may be; None where it may not."""
     wanted, known = _parts(name), _parts(other)
     family = family_of(wanted.kind)
     moves = (family.streams or family.follows) and known.kind == "elementwise"
@@ -128,8 +128,8 @@ def steps_between(name: str, other: str) -> tuple[str, ...] | None:
         return None
     alike = not family.product or wanted.dtype == known.dtype or {wanted.dtype, known.dtype} <= {*HALF}
     differ = {name for name, value in known._asdict().items() if value != wanted._asdict()[name]}
-    differ -= {"side"} if "kind" in differ else set()
-    return tuple(step for step in STEPS if step in differ | (set() if alike else {"type"}))
+    differ -= {"many"} if "kind" in differ else set()
+    return tuple(one for one in DIFFERENCES if one in differ | (set() if alike else {"type"}))
 
 
 class _NameParts(NamedTuple):
@@ -137,13 +137,13 @@ class _NameParts(NamedTuple):
 
     kind: str
     dtype: str
-    side: str
+    many: str
     role: str
     stored: str
 
 
 def _parts(name: str) -> _NameParts:
     kind, dtype, *rest = name.split(".")
-    side = rest.pop(0) if rest and rest[0] not in OF_STEPS else ""
+    many = rest.pop(0) if rest and rest[0] not in OF_STEPS else ""
     role, stored, *_ = (*rest, "", "")
-    return _NameParts(kind, dtype, side, role, stored)
+    return _NameParts(kind, dtype, many, role, stored)

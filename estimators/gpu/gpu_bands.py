@@ -15,7 +15,6 @@ from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, lo
 from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.base.operation_shares import Parts
-from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import Beyond, beyond, spread_beyond, stored_narrower
 from slipstick.estimators.gpu.kernels.kernel_classes import class_of
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
@@ -146,6 +145,7 @@ def _range(place: Beyond) -> str:
 def band(
     scatter: Mapping[str, Scatter],
     spent: Sequence[Spent],
+    stored: float,
     host: float = 0.0,
     of_programs: FloatArray | float = 0.0,
     *,
@@ -158,12 +158,12 @@ def band(
     operations, in `host` seconds, either may be the longer (`longer_of`). What programs say errs by `of_programs`,
     of all or of each.
 
+    `stored`: added where weights are stored narrower (`SimilarityWeights.spreads`).
     `without`: names of conditions that add nothing: `SHAPES`, `STORED`, `LEFT_OUT`.
     """
     names = [class_of(one.op) for one in spent]
     stds = [scatter[name].of(one.time) if name in scatter else LINKS for name, one in zip(names, spent, strict=True)]
     unmeasured = [spread_beyond(one.op) if one.contribution > 0 and SHAPES not in without else 0.0 for one in spent]
-    stored = fitted_similarity().spreads["stored"]
     narrow = [stored if STORED not in without and stored_narrower(one.op) else 0.0 for one in spent]
     unknown = [LEFT_OUT not in without and one.op.kind == "uncounted" for one in spent]
     programs = [one.programs for one in spent]

@@ -32,7 +32,6 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
@@ -153,17 +152,17 @@ def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) ->
     if machine.name in [one.name for one in networks]:
         return 1.0
     relatives = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
-    of_programs = sum(_family_similarity(family, machine) for family in relatives)
-    standing = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], fitted_similarity())
-    fits = [fit for one in known.classes if standing and one.name == standing.measured for fit in one.fits]
+    of_programs = sum(_family_similarity(known, family, machine) for family in relatives)
+    substitute = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], known.similarity_weights)
+    fits = [fit for one in known.classes if substitute and one.name == substitute.measured for fit in one.fits]
     timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
     if machine.name in timed:
         return 0.0
-    return of_programs / (of_programs + sum(_family_similarity(family, machine) for family in timed.values()))
+    return of_programs / (of_programs + sum(_family_similarity(known, family, machine) for family in timed.values()))
 
 
-def _family_similarity(family: str, machine: Machine) -> float:
-    return fitted_similarity().weights[shared_words(family, machine.family)]
+def _family_similarity(known: DeviceCalibration, family: str, machine: Machine) -> float:
+    return known.similarity_weights.weights[shared_words(family, machine.family)]
 
 
 def programs_spread(
@@ -244,20 +243,20 @@ def _measured_kernels(
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
-        standing = fallback_class_for(computed, measured, forecast.similarity)
-        if standing is None and kind == "recurrent":  # one library call a layer: its launches are its own
+        substitute = fallback_class_for(computed, measured, forecast.similarity)
+        if substitute is None and kind == "recurrent":  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
-        source = standing.measured if standing else DEFAULT
+        source = substitute.measured if substitute else DEFAULT
         values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
         several = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
         kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if several else 0.0})
-        if standing is None:
+        if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
-        scatter[name] = forecast.rule(source).scatter.wider(standing.spread)
+        scatter[name] = forecast.rule(source).scatter.wider(substitute.spread)
         notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
     kernels.setdefault(DEFAULT, KernelParameters())
     return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
@@ -323,11 +322,12 @@ def gpu_step(
     eager = machine.runtime.mode == "eager"
     odd = UNEVEN * (uneven_share(spent) >= LEAST_SHARE) if eager else 0.0
     host = _host_seconds(estimator.schedule, workload, machine)
+    stored = known.similarity_weights.spreads["stored"]
     scatters = {False: kernels.scatter, True: {name: one.unshared for name, one in kernels.scatter.items()}}
 
     def kernels_band(*names: str) -> Sized:
         spread = programs_spread(known, machine, spent, names)
-        return band(scatters[LIBRARY in names], spent, host, spread, network=not alone, without=names)
+        return band(scatters[LIBRARY in names], spent, stored, host, spread, network=not alone, without=names)
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
     second = TorchProgram(device.programs, estimator.schedule)

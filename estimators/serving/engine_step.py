@@ -99,7 +99,7 @@ class _Law(FormulaSchedule):
 
     def floor(self, step: GraphStep, machine: Machine) -> float:
         """Seconds of a step's bytes or of its flop at the data sheet's rates, whichever is longer."""
-        return max(demands(step.amounts, Device.of(machine, step.compute, 1)))
+        return max(demands(step.amounts, Device.of(machine, step.compute)))
 
     def host(self, step: GraphStep, machine: Machine) -> float:
         """Seconds of a bound step in which the host works and the device waits; none that the law separates."""
@@ -154,7 +154,7 @@ class EngineStep(_Law):
 
     def parts(self, step: GraphStep, machine: Machine) -> StepParts:
         """Seconds of a step by what they go to."""
-        device = Device.of(machine, step.compute, 1)
+        device = Device.of(machine, step.compute)
         return step_parts(step.amounts, step.sequences, device, step.counts(device), self.step)
 
     def shares(self, step: GraphStep, machine: Machine) -> Mapping[str, float]:
@@ -231,7 +231,7 @@ def _rates(machine: Machine, compute: str) -> SimpleNamespace:
         peak=product_of_fields(machine.peak_factors(unit, plain)),
         narrow_peak=product_of_fields(machine.peak_factors(unit, narrow)),
         link=sp.Integer(1),
-        turns=1.0,
+        rank_latency=1.0,
         widened=int(compute in FOUR_BITS and narrow == plain),
         narrower=at_narrow > at_plain,
         **vars(libraries_of(machine.family)),
@@ -283,7 +283,7 @@ def served_step(
     facts = model, float(str(workload.metadata.get("parameters", 0))), step.stored
     groups = groups_on(machine, engine, *facts, named=named)
     fitted = known or serving_fit()
-    device = Device.of(machine, step.compute, 1)
+    device = Device.of(machine, step.compute)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)
     made = ComposedEstimator(Needs(), EngineStep(fitted.parameters(groups)), SOURCE)
     left_out = omitted_of(workload)

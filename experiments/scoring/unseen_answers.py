@@ -56,20 +56,24 @@ class Fits:
 
 
 def unseen(wanted: Iterable[Machine], seen: Iterable[Machine]) -> DeviceCalibration:
-    """Kernels that were timed alone, without machines that are asked and not seen, nor generations none of which is."""
-    known, names, generations = gpu_kernels(), set[str](), set[str]()
-    for one in seen:
-        names.add(one.name)
-        generations.add(generation_of(one.family))
-    gone = {one.name: generation_of(one.family) for one in wanted if one.name not in names}
+    """Kernels that were timed alone, without machines that are asked and not seen, nor generations none of which is.
 
-    left = {*gone.values()} - generations
+    Raises
+    ------
+    InputError
+        Where such generations are of several vendors (`unseen_group`).
+    """
+    known, there = gpu_kernels(), {one.name: generation_of(one.family) for one in seen}
+    gone = {one.name: generation_of(one.family) for one in wanted if one.name not in there}
+    left = {*gone.values()} - {*there.values()}
+    families = {one.family for one in known.machines.values()}
+    strange = {family for family in families if generation_of(family) in left}
 
     def stays(name: str) -> bool:
         one = known.machines[name]
         return device_name(one) not in gone and generation_of(one.family) not in left
 
-    similarity = fitted_similarity(next(iter(left)) if len(left) == 1 else "")
+    similarity = fitted_similarity(unseen_group(strange, families - strange))
     kept = (replace(one, fits=tuple(fit for fit in one.fits if stays(fit.machine))) for one in known.classes)
     machines = FrozenDict({name: one for name, one in known.machines.items() if stays(name)})
     return replace(known, classes=tuple(kept), machines=machines, similarity=similarity)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from slipstick.estimators.engine_steps.engines import ServingFit, engine_of, ste
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstTokenLaw, first_columns, first_groups
 from slipstick.estimators.engine_steps.fitted_steps import serving_fit
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
-from slipstick.estimators.engine_steps.step_device import Device
+from slipstick.estimators.engine_steps.step_device import PCIE_RANK_LATENCY, Device
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.estimators.fitting.fitted_file import load_fitted
@@ -108,15 +110,20 @@ def test_several_ranks_need_a_link() -> None:
     assert step_on("a100-pcie-80gb", "llama-3.1-70b", Layout(4)).device.link == 32e9
 
 
-def test_ranks_over_pcie_are_read_in_turn_over_a_switch_at_once() -> None:
-    """SGLang 0.5.10's all-reduce in a recorded graph, us, on two, four and eight: L40S over PCIe, H100 over NVLink."""
-    for name, measured, near in (("l40s", (5.6, 14.4, 26.5), 0.2), ("h100-sxm", (4.6, 4.7, 5.0), 0.1)):
-        turns = [Device.of(machine(name), "bfloat16", ranks).turns for ranks in (2, 4, 8)]
-        assert turns == pytest.approx([one / measured[0] for one in measured], rel=near)
-    model, kind, one = language_model("llama-3-70b"), weight_type("bf16"), Batch(1.0, 512.0)
+def test_all_reduces_over_pcie_wait_for_each_tensor_rank() -> None:
+    """Ranks of data have all-reduces of their own, and a switch serves all at once."""
+    model, kind, batch = language_model("mixtral-8x7b"), weight_type("bf16"), Batch(1.0, 512.0)
+
+    def of_ranks(name: str, layout: Layout) -> float:
+        return StepTime.for_machine(machine(name), Shares(model, layout, kind), StepParameters()).device.rank_latency
+
+    assert of_ranks("l40s", Layout(2)) == of_ranks("l40s", Layout(2, data=4, expert=8)) == 1.0
+    assert of_ranks("l40s", Layout(4)) == of_ranks("l40s", Layout(4, data=2, expert=8)) == 1 + 2 * PCIE_RANK_LATENCY
+    assert of_ranks("h100-sxm", Layout(8)) == 1.0
     step = StepTime.for_machine(machine("l40s"), Shares(model, Layout(8), kind), StepParameters())
-    expected = 80 * 40e-6 + 2 * 80 * 10e-6 * (1 + 2 / 3 * 6) + 0.5e-3 + 8e-6
-    assert step.parts(one).fixed == pytest.approx(expected * step.device.fixed)
+    quick = StepTime(step.shares, replace(step.device, rank_latency=1.0), StepParameters())
+    waits = 2 * model.layers * StepParameters().all_reduce * 6 * PCIE_RANK_LATENCY * step.device.fixed
+    assert step.parts(batch).fixed - quick.parts(batch).fixed == pytest.approx(waits)
 
 
 def test_what_ships_never_passes_the_data_sheet() -> None:
@@ -135,7 +142,7 @@ def test_bands_of_another_maker_are_wider() -> None:
     widths = []
     for name in ("h100-sxm", "gh200", "mi300x"):
         shares = Shares(language_model("llama-3.1-8b"), ALONE, weight_type("fp8"))
-        device = Device.of(machine(name), "float8", 1)
+        device = Device.of(machine(name), "float8")
         plain = shares.amounts(Batch(8, 1000.0))
         row = StepSum(plain, plain, device, LayerCounts.of(shares, device), 8.0)
         groups = step_groups(machine(name), name, "vllm", "0.19.0", "llama-3.1-8b", "fp8")

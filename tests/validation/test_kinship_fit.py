@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,8 @@ import pytest
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.fitting.similarity_weights import (
-    SimilarityWeights,
-    fitted_similarity,
-)
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights, fitted_similarity
+from slipstick.estimators.gpu.gpu_step import gpu_step, program_shares
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
@@ -22,8 +21,10 @@ from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_to, judging_rows
 from slipstick.experiments.scoreboards.shipped.shipped_board import fitted, public_times
-from slipstick.experiments.scoring.unseen_answers import unseen_group
+from slipstick.experiments.scoring.unseen_answers import unseen, unseen_group
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.workload import Workload
 
 MACHINES = ("a100-pcie-40gb", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "l4", "l40s", "t4", "v100-pcie", "v100-sxm")
 
@@ -77,6 +78,30 @@ def test_a_board_takes_the_numbers_without_what_it_scores() -> None:
     assert unseen_group([], known) == ""
     with pytest.raises(InputError, match="want machines of one vendor"):
         unseen_group(["amd-cdna-x", "nvidia-ada-x"], known)
+
+
+def test_kernels_of_a_board_have_seen_nothing_of_several_generations_either() -> None:
+    """Two generations of a vendor leave the numbers without the vendor; of two vendors there are none."""
+    hopper, ada, amd = machine("h100-sxm"), machine("l40s"), machine("mi300x")
+    assert unseen([hopper], []).similarity == fitted_similarity("nvidia-hopper")
+    assert unseen([hopper, ada], []).similarity == fitted_similarity("nvidia")
+    assert unseen([hopper, ada], [ada]).similarity == fitted_similarity("nvidia-hopper")
+    assert unseen([hopper, machine("i9-10940x")], [hopper]).similarity == fitted_similarity()
+    with pytest.raises(InputError, match="want machines of one vendor"):
+        unseen([hopper, amd], [])
+
+
+def test_answers_take_the_numbers_of_their_calibration() -> None:
+    """What weights stored narrower add to a band, and what relatives count beside programs."""
+    known, h200 = unseen([machine("h100-sxm")], []), machine("h200-sxm")
+    product = operation("a", "gemm", {"batch": 1, "m": 64, "n": 4096, "k": 4096}, "bfloat16", {"weights": "int4"})
+    wide = (2.0,) * len(DIFFERENCES)
+    other = replace(fitted_similarity("nvidia-hopper"), weights=(1.0, 1.0, 1.0, 99.0), substitute_spread=wide)
+    changed = replace(known, similarity=other)
+    stds = [gpu_step(one, h200, Workload("a", (product,))).estimator.residual_std or 0.0 for one in (known, changed)]
+    assert stds[1] > 2 * stds[0]
+    shares = [program_shares(one, machine("rtx-4080"), [product]) for one in (known, changed)]
+    assert shares[0] != shares[1]
 
 
 def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None:

@@ -100,6 +100,11 @@ class DeviceCalibration:
     similarity: SimilarityWeights | None = None
 
     @property
+    def similarity_weights(self) -> SimilarityWeights:
+        """`similarity`, else what ships."""
+        return self.similarity or fitted_similarity()
+
+    @property
     def libraries(self) -> tuple[str, ...]:
         """The kernel libraries whose times were fitted."""
         return tuple(sorted({fit.library for one in self.classes for fit in one.fits} - {""}))
@@ -152,8 +157,8 @@ class DeviceCalibration:
             classes = tuple(replace(o, fits=tuple(f for f in o.fits if f.machine in kept)) for o in classes)
         unknown = named not in self.libraries and len(self.libraries) > 1
         spreads = library_spreads() if unknown else {}
-        similarity = similarity or self.similarity or fitted_similarity()
-        return Forecast(classes, self.machines, machine, similarity, tuple(without), tuple(anchors_here), spreads)
+        counts = similarity or self.similarity_weights
+        return Forecast(classes, self.machines, machine, counts, tuple(without), tuple(anchors_here), spreads)
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator

@@ -178,7 +178,7 @@ def amounts_of(row: Any) -> dict[str, Any]:
         layout = _layout(row, gpus, stages, expert_ranks if model.experts else 1)
         layout.check(model)
     shares = Shares(model, layout, weight_type(STORED[str(row.weight_precision)]), 2.0)
-    device = Device.of(at, shares.kind.compute, layout.group)
+    device = Device.of(at, shares.kind.compute, layout)
     step = StepTime(shares, device, serving_fit().parameters({}))
     length, output = float(INPUT_TOKENS.get(str(row.task), OTHER_INPUT)), float(row.mean_output_tokens)
     decodes = float(row.mean_batch_size) / layout.data

@@ -22,8 +22,8 @@ from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Groupin
 from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
-from slipstick.estimators.gpu.fallback_class import steps_between
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
+from slipstick.estimators.gpu.fallback_class import differences
 from slipstick.estimators.gpu.kernels.kernel_classes import of_step
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import (
@@ -201,55 +201,55 @@ def weighed(numbers: Mapping[str, FloatArray]) -> SimilarityWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class StandIn:
-    """A class on a machine by the parameters that another class has there, which differs from it in one step.
+class Substitute:
+    """A class on a machine by the parameters that another class has there, which differs from it in one thing.
 
     `added`: to the standard deviation of its log errors.
     """
 
     family: str
-    step: str
+    difference: str
     added: float
 
 
-def stand_ins(whole: DeviceCalibration) -> list[StandIn]:
-    """Of each class that a machine has rows of, by each other that was fitted there and differs from it in one step."""
+def substitutes(whole: DeviceCalibration) -> list[Substitute]:
+    """Of each class that a machine has rows of, each other that was fitted there and differs from it in one thing."""
     made = []
     pairs = [(one, other) for one in whole.classes for other in whole.classes if one is not other]
     for one, other in pairs:
-        steps = steps_between(one.name, other.name)
-        for mine in one.fits if steps is not None and len(steps) == 1 else ():
+        differ = differences(one.name, other.name)
+        for mine in one.fits if differ is not None and len(differ) == 1 else ():
             here, forms = device_name(whole.machines[mine.machine]), one.sampled.get(mine.machine)
             known = [each for each in other.fits if device_name(whole.machines[each.machine]) == here]
             known = [each for each in known if each.library == mine.library] or known
-            if forms and known and steps:
+            if forms and known and differ:
                 logs, alike = np.log(joined_times(forms)), np.ones(sum(map(len, forms)))
                 by = mine.values, {**mine.values, **known[0].values}
                 left, errors = (normal_spread(logs - np.log(times(forms, values)), alike) for values in by)
                 added = np.sqrt(max(errors**2 - left**2, LEAST_NOISE**2))
-                made.append(StandIn(mine.family, steps[0], float(added)))
+                made.append(Substitute(mine.family, differ[0], float(added)))
     return made
 
 
-def _standing(stand_in: Sequence[StandIn]) -> tuple[float, ...]:
-    """What each of `STEPS` adds: its own as far as several generations say it, else what steps add on the whole."""
-    if not stand_in:
-        return (TYPICAL[0],) * len(STEPS)
-    level = Grouping("step", DIFFER)
+def _substitute_spread(made_by: Sequence[Substitute]) -> tuple[float, ...]:
+    """What each of `DIFFERENCES` adds: its own as far as several generations say it, else what all add on the whole."""
+    if not made_by:
+        return (TYPICAL[0],) * len(DIFFERENCES)
+    level = Grouping("difference", DIFFER)
     law = FormulaLaw(
-        "classes that stand for others",
-        (ParameterPrior("typical", "1", "added by a step", *TYPICAL, 1e-3, 1e1, "typical", (level.name,)),),
+        "substitutes of classes",
+        (ParameterPrior("typical", "1", "added by a difference", *TYPICAL, 1e-3, 1e1, "typical", (level.name,)),),
         lambda numbers, columns: np.broadcast_to(numbers["typical"], len(columns["row"])),
         (level,),
     )
-    steps = [one.step for one in stand_in]
-    clusters = [f"{one.step} {generation_of(one.family)}" for one in stand_in]
-    at = {"row": np.arange(len(steps), dtype=float)}
+    differ = [one.difference for one in made_by]
+    clusters = [f"{one.difference} {generation_of(one.family)}" for one in made_by]
+    at = {"row": np.arange(len(differ), dtype=float)}
     made = fit(
         law,
-        LawRows(at, {level.name: steps}, clusters, np.array([one.added for one in stand_in]), [law.name] * len(steps)),
+        LawRows(at, {level.name: differ}, clusters, np.array([one.added for one in made_by]), [law.name] * len(differ)),
     )
-    return tuple(made.values(law, {level.name: STEPS}, len(STEPS))["typical"].tolist())
+    return tuple(made.values(law, {level.name: DIFFERENCES}, len(DIFFERENCES))["typical"].tolist())
 
 
 def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
@@ -258,7 +258,7 @@ def judging_rows(whole: DeviceCalibration) -> list[JudgingRows]:
     return [JudgingRows.of(one, fit, whole.machines) for one, fit in pairs if one.sampled.get(fit.machine)]
 
 
-def fitted_to(judges: Sequence[JudgingRows], without: str = "", stand_in: Sequence[StandIn] = ()) -> SimilarityFit:
+def fitted_to(judges: Sequence[JudgingRows], without: str = "", made_by: Sequence[Substitute] = ()) -> SimilarityFit:
     """Weights that make left-out times most probable, and how their errors grow and scatter.
 
     `without`: a vendor or generation of which no machine judges or predicts.
@@ -266,7 +266,7 @@ def fitted_to(judges: Sequence[JudgingRows], without: str = "", stand_in: Sequen
     Raises ValueError where no machine can be left out.
     """
     kept = [rows for rows in judges if not _is_of(rows.fit.family, without)]
-    standing = _standing([one for one in stand_in if not _is_of(one.family, without)])
+    spread = _substitute_spread([one for one in made_by if not _is_of(one.family, without)])
     known = {rows.fit.machine for rows in kept}
     turns = [turn for rows in kept for turn in rows.turns(known)]
     law = SimilarityModel(tuple(turns))
@@ -278,7 +278,7 @@ def fitted_to(judges: Sequence[JudgingRows], without: str = "", stand_in: Sequen
     tails = _tails(turns, {(rows.one.name, rows.fit.machine): rows for rows in kept}, grown)
     alone = [turn for rows in kept for turn in rows.alone(known)]
     return SimilarityFit(
-        made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown), standing=standing))
+        made, _rounded(replace(grown, tails=tails, one_source=_one_source(alone, grown), substitute_spread=spread))
     )
 
 
@@ -386,7 +386,7 @@ def _trials(
     return trials
 
 
-def fitted_kinships(judges: Sequence[JudgingRows], stand_in: Sequence[StandIn]) -> dict[str, SimilarityFit]:
+def fitted_kinships(judges: Sequence[JudgingRows], made_by: Sequence[Substitute]) -> dict[str, SimilarityFit]:
     """Of all machines, under the name "", and without each generation and each vendor."""
     generations = {generation_of(rows.fit.family) for rows in judges}
     made: dict[tuple[bool, ...], SimilarityFit] = {}
@@ -394,6 +394,6 @@ def fitted_kinships(judges: Sequence[JudgingRows], stand_in: Sequence[StandIn]) 
     for group in ("", *sorted(generations | {name.partition("-")[0] for name in generations})):
         out = tuple(_is_of(rows.fit.family, group) for rows in judges)  # a vendor with one generation is that
         if out not in made:
-            made[out] = fitted_to(judges, group, stand_in)
+            made[out] = fitted_to(judges, group, made_by)
         result[group] = made[out]
     return result

@@ -27,7 +27,7 @@ OF_PROMPTS = {"family unseen": "generation", "model unseen": "model", "publisher
 OPEN = ("chip", "generation", "release")
 """What a question may leave unseen: bands are stretched by the one of these that needs it most."""
 BACKEND = "backend"
-"""Whose rows err apart where one law is of several: an M-series' prompts by .06, those of two AMD GPUs by .5."""
+"""Whose groups have a factor on their bands: errors of an M-series' prompts are .06, those of two AMD GPUs .5."""
 CPU, ENOUGH_CHIPS = "cpu", 3
 """Chips from which a backend is fitted alone: below, leaving one out would say nothing; it shares the law of all."""
 
@@ -72,7 +72,7 @@ def fitted_to(rows: Sequence[LocalRow]) -> dict[str, LawFit]:
         for backend in ("", *alone):
             mine = timed(rows, phase, backend)
             part = law_rows(mine, phase, backend)
-            fitted = calibrated(LAWS[phase], part, *_open(mine, phase), apart=BACKEND)
+            fitted = calibrated(LAWS[phase], part, *_open(mine, phase), factors_by=BACKEND)
             few = [row for row in mine if row.backend not in alone]
             kept = {name for row in few for name in (row.chip, generation_of(row.family))}
             made[fit_name(phase, backend) if backend else phase] = fitted if backend else _of_machines(fitted, kept)
@@ -144,7 +144,9 @@ def outer(rows: Sequence[LocalRow], held: str) -> list[LeftOut]:
             else:
                 outer_folds = folds([held_group(row, held) for row in mine], at_most=12, scored=scored)
             level = HELD_OUT.get(held) or OF_PROMPTS[held]
-            made = left_out(LAWS[phase], part, outer_folds, *_open(mine, phase, *({level} & {*OPEN})), apart=BACKEND)
+            made = left_out(
+                LAWS[phase], part, outer_folds, *_open(mine, phase, *({level} & {*OPEN})), factors_by=BACKEND
+            )
             met = np.flatnonzero(np.isfinite(made.seconds)).tolist()
             promised[phase][backend] = made.inner, len(met)
             result[phase] += [(mine[at], float(made.seconds[at]), float(made.half[at])) for at in met]

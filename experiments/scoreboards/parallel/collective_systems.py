@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 FOLDER = "gpu/vidur/network"
 NCCL_FILES = "gpu/aiconfigurator/*/comm/nccl/*/nccl_perf.parquet"
 """Beside these stand an engine's own all-reduces, which are numbers of the law of steps (4.4 to 7.4 us in recorded
-graphs over NVLink, fitted 5.8; over PCIe `step_device.IN_TURN`), and exchanges of experts' ranks (DeepEP, TensorRT-LLM)
-under a routing of their own: no question is of one by itself."""
+graphs over NVLink, fitted 5.8; over PCIe `step_device.PCIE_RANK_LATENCY`), and exchanges of experts' ranks (DeepEP,
+TensorRT-LLM) under a routing of their own: no question is of one by itself."""
 CLUSTERS = "collectives/collectives.csv.gz"
 ABOVE = 64 * 1024
 """Bytes from which a transfer is fitted; below, calls from Python scatter by several times: of NCCL they are scored."""

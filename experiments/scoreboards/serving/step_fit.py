@@ -70,7 +70,7 @@ def shares_of(case: SiliconCase) -> Shares:
 def step_sum(case: SiliconCase) -> StepSum:
     """The steps that a case's further token is the sum of."""
     shares, load = shares_of(case), case.load
-    device = Device.of(case.machine, shares.kind.compute, shares.layout.group)
+    device = Device.of(case.machine, shares.kind.compute, shares.layout)
     decodes = load.users / case.layout.replicas / case.layout.data
     loop = LoopSteps.of(load.input_tokens, load.output_tokens, decodes, BUDGET)
     return StepSum(

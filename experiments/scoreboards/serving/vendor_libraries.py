@@ -1,6 +1,7 @@
 """What AMD's libraries take over NVIDIA's, from kernels: ``python -m ...scoreboards.serving.vendor_libraries`` (10 s).
 
-The ratios of `estimators/engine_steps/vendor_efficiency.py`. No row of a served model is read.
+The ratios of `estimators/engine_steps/vendor_efficiency.py`, and what ranks over PCIe add to an all-reduce
+(`step_device.PCIE_RANK_LATENCY`). No row of a served model is read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.common.frames import parquet_frame
 from slipstick.common.readers import read_csv_rows, read_json
+from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.interconnect.collective_libraries import NCCL, RCCL
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.scoreboards.gpu.gpu_data import aiconfigurator
@@ -24,6 +27,8 @@ TRIAD = 3885301e6
 """Bytes/s that an MI300X has to reach (AMD's acceptance test by BabelStream)."""
 STREAMED = {"v100": "v100-sxm", "a100_80": "a100-sxm-80gb", "h100_pcie": "h100-pcie"}
 TRACE_BYTES = 400_000_000
+OVER_PCIE, NO_BYTES = "gpu/aiconfigurator/l40s/comm/sglang/0.5.10/custom_allreduce_perf.parquet", 1024
+"""All-reduces of L40S, and their bytes up to which time does not grow with them: by 5 % at most."""
 
 
 def ratios() -> Mapping[str, Mapping[str, float]]:
@@ -36,6 +41,24 @@ def ratios() -> Mapping[str, Mapping[str, float]]:
     """
     folder = needed_folder()
     return {"fixed": _launches(folder), "computing": _products(folder), "reading": _reads(folder)}
+
+
+def pcie_rank_latency() -> tuple[float, float]:
+    """What each rank beyond the second adds to an all-reduce of no bytes over PCIe, over one of two, and its standard
+    error: least squares in log time.
+
+    Raises
+    ------
+    InputError
+        Where there are no public measurements.
+    """
+    rows = parquet_frame(needed_folder() / OVER_PCIE)
+    rows = rows[(rows["backend"] == "sglang_graph") & (rows["message_size"] <= NO_BYTES)]
+    more, logs = rows["num_gpus"].to_numpy(float) - 2, np.log(rows["latency"].to_numpy(float))
+    made = fit_least_squares(
+        lambda at: at[0] + np.log1p(at[1] * more) - logs, ("two ranks", "each beyond"), (logs.min(), 1.0)
+    )
+    return made.values[1], made.standard_errors[1]
 
 
 def _launches(folder: Path) -> dict[str, float]:
@@ -85,6 +108,7 @@ def main() -> None:
     for name, each in ratios().items():
         listed = ", ".join(f"{of} {value:.2f}" for of, value in each.items())
         print(f"{name}: {np.mean(list(each.values())):.2f} ({listed})")
+    print("PCIe, a rank: {:.3f} (standard error {:.3f})".format(*pcie_rank_latency()))
 
 
 if __name__ == "__main__":

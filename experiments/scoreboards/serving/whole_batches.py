@@ -239,7 +239,7 @@ def _shares(
         raise InputError(f"{name} states no link between devices")
     layout.check(language_model(model))
     shares = Shares(language_model(model), layout, weight_type(stored), cache_bytes)
-    return shares, Device.of(at, shares.kind.compute, layout.group)
+    return shares, Device.of(at, shares.kind.compute, layout)
 
 
 def _lock_step(shares: Shares, device: Device, prompt: float, made: float, sequences: int) -> StepSum:

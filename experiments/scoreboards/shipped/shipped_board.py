@@ -47,7 +47,7 @@ from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.scoreboards.experts.expert_data import layer_times
 from slipstick.experiments.scoreboards.gpu import other_programs
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
-from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows, stand_ins
+from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows, substitutes
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -151,7 +151,7 @@ def refit() -> ShippedFiles:
     Raises InputError where the measurements are not here.
     """
     whole = fitted(public_times())
-    made = fitted_kinships(judging_rows(whole), stand_ins(whole))
+    made = fitted_kinships(judging_rows(whole), substitutes(whole))
     numbers = {group: each.similarity for group, each in made.items()}
     document = devices_file.to_dict(without_rows(whole, numbers[""]))
     document |= {name: rounded(document[name]) for name in ("classes", "scatters")}

@@ -229,7 +229,7 @@ def test_a_row_of_a_known_source_scatters_as_that_source() -> None:
     assert (noisy.half_width(Line(), rows.columns, rows.groups) > noisy.half_width(Line(), rows.columns, known)).all()
 
 
-def test_groups_whose_rows_err_apart_have_bands_apart(tmp_path: Path) -> None:
+def test_groups_whose_errors_are_larger_have_wider_bands(tmp_path: Path) -> None:
     """Chips of one maker differ by 3 %, those of the other by 40 %: one width of effects would serve neither."""
     generator = np.random.default_rng(5)
     chip = np.repeat(np.arange(24), 4)
@@ -238,11 +238,11 @@ def test_groups_whose_rows_err_apart_have_bands_apart(tmp_path: Path) -> None:
     seconds = (2.0 * np.exp(effect[chip]) * work + 0.1) * np.exp(0.02 * generator.standard_normal(len(chip)))
     names, makers = [f"chip {c}" for c in chip], ["a" if c % 2 else "b" for c in chip]
     rows = LawRows({"work": work}, {"maker": makers, "chip": names}, names, seconds, ["one"] * len(names))
-    made = calibrated(Line(), rows, "chip", apart="maker")
-    factors = made.apart["maker"]
+    made = calibrated(Line(), rows, "chip", factors_by="maker")
+    factors = made.band_factors["maker"]
     assert factors["a"] < 0.7 < 1.1 < factors["b"]
     few = rows.take(np.flatnonzero([at < 9 or at % 2 == 0 for at in chip]))  # four chips of maker a
-    assert calibrated(Line(), few, "chip", apart="maker").apart["maker"]["a"] == 1
+    assert calibrated(Line(), few, "chip", factors_by="maker").band_factors["maker"]["a"] == 1
     stored = FittedFile("it", {}, len(rows), {"line": made})
     assert stored.save(tmp_path)
     read, unseen = load_fitted("it", tmp_path).fit("line"), {"maker": ["a", "b"], "chip": ["?", "?"]}

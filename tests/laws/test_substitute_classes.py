@@ -1,4 +1,4 @@
-"""Which measured class of kernels stands for another: relations that hold whatever was measured."""
+"""Which measured class of kernels is the substitute of another: relations that hold whatever was measured."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.estimators.fitting.similarity_weights import STEPS, SimilarityWeights
-from slipstick.estimators.gpu.fallback_class import fallback_class_for, steps_between
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
+from slipstick.estimators.gpu.fallback_class import differences, fallback_class_for
 
-ALIKE = SimilarityWeights((1.0, 2.0, 4.0, 8.0), 0.1, 0.5, 0.5, standing=(0.1, 0.3, 0.2, 0.5, 0.25))
+ALIKE = SimilarityWeights((1.0, 2.0, 4.0, 8.0), 0.1, 0.5, 0.5, substitute_spread=(0.1, 0.3, 0.2, 0.5, 0.25))
 CLASSES = (
     "gemm.float32", "gemm.float32.batched", "gemm.bfloat16", "gemm.float16", "gemm.float8", "gemm.float8_block",
     "gemm.bfloat16.experts", "gemm.bfloat16.experts.int4", "gemm.nvfp4.experts", "attention.bfloat16",
@@ -22,9 +22,9 @@ KNOWN = st.sets(st.sampled_from(CLASSES), min_size=1)
 
 
 @given(st.sampled_from(CLASSES), KNOWN)
-def test_a_measured_class_stands_for_itself(name: str, known: set[str]) -> None:
+def test_a_measured_class_is_its_substitute(name: str, known: set[str]) -> None:
     made = fallback_class_for(name, known | {name}, ALIKE)
-    assert made is not None and made.spread == 0.0 and steps_between(name, name) == ()
+    assert made is not None and made.spread == 0.0 and differences(name, name) == ()
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_a_measured_class_stands_for_itself(name: str, known: set[str]) -> None:
         ("gemm.tfloat32", "gemm.bfloat16", 0.3),  # by the class of matrix engines, though float32 is as wide
     ],
 )
-def test_steps_between_classes_add_up(name: str, measured: str, spread: float) -> None:
+def test_differences_of_classes_add_up(name: str, measured: str, spread: float) -> None:
     among = [measured] if "experts" in name else [one for one in CLASSES if one != name]
     made = fallback_class_for(name, among, ALIKE)
     assert made is not None and made.measured == measured and made.spread == pytest.approx(spread)
 
 
-def test_what_has_a_role_stands_for_nothing_without_it() -> None:
+def test_what_has_a_role_is_the_substitute_of_nothing_without_it() -> None:
     """A layer of experts sorts its tokens as well: no plain product takes that long."""
     for one, other in combinations(CLASSES, 2):
         for name, measured in ((one, other), (other, one)):
-            if steps_between(name, measured) is not None:
+            if differences(name, measured) is not None:
                 assert {"experts", "latent"} & {*measured.split(".")} <= {*name.split(".")}
-    assert len(ALIKE.standing) == len(STEPS)
+    assert len(ALIKE.substitute_spread) == len(DIFFERENCES)
