@@ -31,7 +31,6 @@ def test_rows_hold_but_for_known_misses(rows: list[ReproductionRow]) -> None:
         ("IV-C", "GNMT: evaluation, share of the run"),
         ("Figure 11", "DS2: prior is off by about 6 % (sorted first epoch)"),
         ("V-A", "DS2: unique lengths of an epoch, share of its iterations"),
-        ("Figure 15", "DS2: geomean error of the throughput change, seqpoint"),
         ("Figure 15", "DS2: seqpoint is no worse than any single iteration"),
         ("Figure 15", "DS2: largest error of the throughput change, worst"),
         ("Figure 15", "DS2: largest error of median and frequent"),
