@@ -254,7 +254,9 @@ class Machine(Record):
         runtime = Runtime.model_construct(**{**fields_in(self.runtime), "weights_between": weights})
         changed = f"{CHANGED}{weights!r} instead of {short(self.runtime.weights_between)}"
         sources = FrozenDict({**self.sources, "runtime.weights_between": changed})
-        return self.unchecked(runtime=runtime, sources=sources)
+        made = self.unchecked(runtime=runtime, sources=sources)
+        made._stated = self.stated
+        return made
 
     def unchecked(self, **fields: object) -> Machine:
         """The same with other records in some fields, which are not checked anew."""

@@ -68,7 +68,7 @@ def drawn_power(deployment: Deployment, served: SimulationResult) -> DeploymentP
         return _together([one for one in pools if one is not None])
     busy = served.share("busy")
     work = _mean_work(deployment, served)
-    watts = ServingPower.of(machine).watts(machine, work, min(busy, 1.0)) * layout.devices
+    watts = min(ServingPower.of(machine).watts(machine, work, min(busy, 1.0)), cap_watts(machine)) * layout.devices
     half = power_fit().half_width(dict(zip(COLUMNS, work.columns(), strict=True)), power_groups(machine))
     return DeploymentPower(watts, half, cap_watts(machine) * layout.devices)
 

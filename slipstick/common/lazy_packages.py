@@ -9,16 +9,16 @@ from slipstick.common.optional_packages import EXTRAS, require_packages
 
 
 class LazyModule:
-    """A module by its name; its names raise an InputError where its package is not installed, each looked up once."""
+    """A module by its name; its names raise an InputError where its package is not installed."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path, self._module = path, None
 
     def __getattr__(self, name: str) -> Any:
-        require_packages(EXTRAS.keys() & {self._path.partition(".")[0]})
-        value = getattr(import_module(self._path), name)
-        setattr(self, name, value)
-        return value
+        if self._module is None:
+            require_packages(EXTRAS.keys() & {self._path.partition(".")[0]})
+            self._module = import_module(self._path)
+        return getattr(self._module, name)
 
 
 numba: Any = LazyModule("numba")

@@ -82,9 +82,12 @@ def test_toml_says_what_it_was_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_machines_with_hostile_names_come_back_and_do_nothing(name: str) -> None:
-    on = machine("h100-sxm").using({"name": name, "description": name})
+    if "\n" in name:
+        with pytest.raises(InputError, match="want one line of text"):
+            machine("h100-sxm").using({"name": name})
+    on = machine("h100-sxm").using({"name": name.replace("\n", " "), "description": name})
     save_machine(on, "a.yaml")
-    assert load_machine("a.yaml").name == name
+    assert load_machine("a.yaml").name == on.name
     assert yaml.safe_load(Path("a.yaml").read_text())["description"] == name
     assert run(["whatif", "gemm", "--on", "a.yaml", "--vary", "machine.cores=1,2", "--report", "page.html"]) == 0
     page = Path("page.html").read_text()

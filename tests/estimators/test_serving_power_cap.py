@@ -91,7 +91,7 @@ def test_a_server_under_a_cap_is_slower_and_draws_no_more_than_it(
         assert less["power_W"] <= more["power_W"] * (1 + 1e-9)
     for cap, row in zip(caps, rows, strict=False):
         assert row["power_W"] <= min(float(cap.removesuffix("W")), 700) * (1 + 1e-9)
-    (line,) = (text for text in rows[-2]["remarks"] if text.startswith("a cap above the board's rated 700 W"))
+    (line,) = (text for text in rows[-2]["assumptions"] if text.startswith("a cap above the board's rated 700 W"))
     assert "raises no clock" in line
     rated, above, stated = ({**row, "remarks": [], "conditions": []} for row in rows[-3:])
     assert rated == stated

@@ -156,8 +156,8 @@ def test_bad_input() -> None:
         cache_traffic(kernel_named("2d-5pt"), (100,), 1e6)
     with pytest.raises(InputError, match=r"offsets have \[1, 2\] dimensions"):
         LoopKernel("mixed", {"a": ((0,),)}, {"b": ((0, 0),)}, 1)
-    with pytest.raises(InputError, match="unknown loop kernel '2d-9pt'"):
-        kernel_named("2d-9pt")
+    with pytest.raises(InputError, match="unknown loop kernel '2d-11pt'"):
+        kernel_named("2d-11pt")
     assert len(box(3, 1)) == 27
 
 
