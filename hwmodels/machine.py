@@ -23,7 +23,7 @@ from slipstick.common.units import DollarsPerHour, Hertz, PerCycle, parse_multip
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.link import Dies, Link
 from slipstick.hwmodels.memory import Level
-from slipstick.hwmodels.power import Power
+from slipstick.hwmodels.power import IDLE_SHARE, Power
 from slipstick.hwmodels.runtime import Runtime
 
 
@@ -198,7 +198,11 @@ class Machine(Record):
         if made.dies.count != self.dies.count:
             made._stated = self.stated.part(made.dies.count / self.dies.count)
         power, rated = made.power, made.stated.power
-        if power.idle != (rated.idle or power.idle) and (power.cap or 0.0) > (rated.cap or math.inf):
+        if (
+            rated.cap
+            and (power.cap or 0.0) > rated.cap
+            and power.idle not in (0.0, rated.idle or IDLE_SHARE * rated.cap)
+        ):
             # a board of another rating: no limit moves idle power
             made._stated = made.stated.unchecked(
                 power=Power.model_construct(**{**fields_in(rated), "idle": power.idle, "cap": power.cap})

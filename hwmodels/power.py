@@ -5,6 +5,9 @@ from __future__ import annotations
 from slipstick.common.records import Record
 from slipstick.common.units import JoulesPerByte, JoulesPerFlop, Seconds, Watts
 
+IDLE_SHARE = 0.15
+"""Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
+
 
 class Power(Record):
     """Idle power, energy per work, and the cap.

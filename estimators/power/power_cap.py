@@ -19,11 +19,10 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.power.power_constants import MEMORY
 from slipstick.estimators.power.voltage import clock_share, dynamic_share
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.power import IDLE_SHARE
 
 RATED_CLOCK = "rated.clock"
 """The clock in Hz that the machine's file states, whatever clock was set instead."""
-IDLE_SHARE = 0.15
-"""Idle power over the cap of a machine that states none (the catalogue's estimate for stacked memory boards)."""
 LAW = "dynamic power as f V^2, fitted to training on three GPUs under limits; docs/notes/energy.md"
 ROUNDING = 1e-9
 """Share of the power above a cap that is rounding."""
@@ -132,7 +131,7 @@ def rating(machine: Machine, free: Mapping[str, npt.ArrayLike]) -> tuple[FloatAr
     Raises InputError where the machine states no power cap.
     """
     (rated, _), idle = rated_watts(machine), free.get("machine.power.idle", machine.power.idle)
-    same = np.equal(idle, machine.stated.power.idle or idle)
+    same = np.isin(idle, (0.0, machine.stated.power.idle or IDLE_SHARE * rated))
     return np.where(same, rated, np.inf), np.where(idle, idle, IDLE_SHARE * rated)
 
 

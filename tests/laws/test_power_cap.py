@@ -134,6 +134,8 @@ def test_a_boards_idle_power_restated_changes_nothing(cap: float) -> None:
 def test_a_die_of_another_rating_keeps_its_share_of_the_price() -> None:
     die = machine("mi300x").using({"dies.count": 1, "power.cap": 800.0, "power.idle": 30.0})
     assert die.stated.price == die.price and die.stated.power.cap == 800.0
+    usual = machine("mi300x").using({"power.cap": 900.0, "power.idle": 112.5})
+    assert usual.stated.power.cap == 750.0  # its file states no idle power: 0.15 of the rated one
 
 
 def test_a_table_over_idle_powers_and_caps_is_that_of_each_estimate() -> None:

@@ -165,8 +165,10 @@ def resources(
     last = levels[-2] if len(levels) > 1 else ""
     if last in rated_caches(machine):
         cache_capacity = capacity_of_all(machine, last)
-        ends = [machine.bandwidth_factors(level) for level in (levels[-1], last)]
-        rates = [[sp.Mul(*(symbol(at + name) for name in end)) for end in ends] for at in ("machine.", STATED)]
+        rates = [
+            [sp.Mul(*(symbol(at + name) for name in machine.bandwidth_factors(level))) for level in (levels[-1], last)]
+            for at in ("machine.", STATED)
+        ]
         (now, before), path = (efficiency * far / near for far, near in rates), rates[0][1]
         main = Smallest(main * (1 + overlap * Smallest(now, before)) / (1 + overlap * now), path * Largest(1, before))
         cache_rate = Largest(main, path)
