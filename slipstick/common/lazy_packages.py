@@ -12,7 +12,8 @@ class LazyModule:
     """A module by its name; its names raise an InputError where its package is not installed."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._module = path, None
+        self._path = path
+        self._module: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if self._module is None:
