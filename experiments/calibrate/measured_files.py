@@ -115,6 +115,11 @@ def read_known_answer(known: str, machine: Machine, engine: str = "") -> Fitted 
         return read_run(known)
     if {"kind", "time_s"} <= columns:
         return None
+    if {"matrix", "time_s"} <= columns:
+        raise InputError(
+            f"{known}: times of matrices: slipstick spmv predict MATRIX --measured {known} reads them; here the time "
+            f"of this question, such as 910us"
+        )
     return _logged(known, machine, kind)
 
 

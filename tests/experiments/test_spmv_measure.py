@@ -12,9 +12,11 @@ from scipy.io import mmwrite
 from slipstick.common.errors import InputError
 from slipstick.estimators.sparse.kernel_costs import load_host_kernels
 from slipstick.estimators.sparse.sparse_products import estimate_spmv
+from slipstick.experiments.calibrate.measured_files import read_known_answer
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.block_times import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
 from slipstick.experiments.measure.spmv.labels import FolderLabels, save_times
+from slipstick.experiments.methods.spmv.spmv_answers import read_anchors
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels.generators import stencil
 from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -108,3 +110,17 @@ def test_one_command_gives_time_interval_and_energy(tmp_path: Path, capsys: pyte
     assert "unknown sparse kernel 'cg'" in capsys.readouterr().err
     assert run(["spmv", "predict", str(tmp_path / "none.mtx")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_columns_that_say_how_a_product_ran_are_refused(tmp_path: Path) -> None:
+    known = tmp_path / "known.csv"
+    known.write_text("matrix,kernel,time_s\ngrid.mtx,scipy,1e-6\ngrid.mtx,numba,2e-6\n")
+    with pytest.raises(InputError, match="column 'kernel': want the rows of one kernel"):
+        read_anchors(known)
+
+
+def test_times_of_matrices_are_no_time_of_one_question(tmp_path: Path) -> None:
+    known = tmp_path / "known.csv"
+    known.write_text("matrix,time_s\ngrid.mtx,1e-6\nother.mtx,2e-6\n")
+    with pytest.raises(InputError, match="slipstick spmv predict MATRIX --measured"):
+        read_known_answer(str(known), machine("a100-sxm-80gb"))

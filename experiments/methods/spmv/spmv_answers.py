@@ -154,13 +154,20 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     return replace(question, estimator=kernel_estimator(kernel, (matrix,)), why=why)
 
 
+RAN_AS = frozenset({"kernel", "format", "threads", "caches", "clock"})
+"""Columns of other tables that say how a product ran."""
+
+
 def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
     """Products measured on this machine: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
 
-    Raises InputError, which names file, line and column of what cannot be used.
+    Raises InputError, which names file, line and column of what cannot be used; columns that say how a product ran are
+    none of a table, whose rows all ran as the question does.
     """
     anchors = []
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
+        if ran := RAN_AS & row.keys():
+            raise InputError(f"{path}: column {min(ran)!r}: want the rows of one kernel, its threads, caches and clock")
         seconds = read_number(row["time_s"], path, line, "time_s", 1e-12)
         anchors.append((read_matrix(path.parent / row["matrix"]), seconds))
     if not anchors:
