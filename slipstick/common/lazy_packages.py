@@ -9,17 +9,16 @@ from slipstick.common.optional_packages import EXTRAS, require_packages
 
 
 class LazyModule:
-    """A module by its name; its names raise an InputError where its package is not installed."""
+    """A module by its name; its names raise an InputError where its package is not installed, each looked up once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._module: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        if self._module is None:
-            require_packages(EXTRAS.keys() & {self._path.partition(".")[0]})
-            self._module = import_module(self._path)
-        return getattr(self._module, name)
+        require_packages(EXTRAS.keys() & {self._path.partition(".")[0]})
+        value = getattr(import_module(self._path), name)
+        setattr(self, name, value)  # formulas look up sympy's names by the million
+        return value
 
 
 numba: Any = LazyModule("numba")

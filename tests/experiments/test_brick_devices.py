@@ -88,8 +88,10 @@ def test_compiled_bricks_are_kept_apart_and_a_compiler_that_fails_is_named(monke
     """The compiler itself takes a minute and is replaced here."""
     torch = pytest.importorskip("torch", reason="bricks of torch models need the extra torch")
     from slipstick.experiments.measure.bricks.brick_runs import software
-    from slipstick.experiments.measure.clocks.torch_device import torch_device
+    from slipstick.experiments.measure.clocks import torch_device as devices
 
+    monkeypatch.setattr(devices, "torch", torch)  # not the lazy module, which keeps what it looked up
+    torch_device = devices.torch_device
     compiled = torch_device("cpu", "compiled")
     assert software(compiled) == f"{software(torch_device('cpu'))}, compiled"
     layer, value = torch.nn.ReLU(), torch.rand(2)
