@@ -29,7 +29,7 @@ def test_an_h200_is_an_h100_with_another_memory() -> None:
     before, after = machine("h100-sxm"), machine("h200-sxm")
     assert changes(before, after) == {"memory.HBM3.capacity": 141e9, "memory.HBM3.bandwidth": 4.8e12}
     assert difference(before, after) == (
-        "memory.HBM3.capacity 80 GB -> 141 GB, memory.HBM3.bandwidth 3.35 TB/s -> 4.8 TB/s"
+        "memory.HBM3.capacity 80 GB -> 141 GB, memory.HBM3.bandwidth 3.352 TB/s -> 4.8 TB/s"
     )
     assert changes(before, before) == {}
 
