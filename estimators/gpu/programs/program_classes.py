@@ -12,6 +12,7 @@ from collections.abc import Container
 from slipstick.common.errors import InputError
 from slipstick.common.size_column import number, smallest
 from slipstick.hwmodels.machine import HALF
+from slipstick.workloads.graph.kinds import COPIES, family_of
 from slipstick.workloads.graph.workload import Op
 
 FEATURES = ("inputs", "outputs", "taps", "strided", "dilated", "unaligned")
@@ -24,7 +25,8 @@ LAST, BACKWARD, DEPTHWISE = ".last", ".backward", "convolution.depthwise"
 """Of layers whose channels lie together; of backward passes; a class."""
 EITHER_WAY = ("elementwise", "move", "reduction", "gather")
 """Kinds whose backward passes run the kernels of forward ones: products have transposed operands there."""
-OTHERS = "elementwise"
+OTHERS, COPIED = "elementwise", "move"
+"""Classes for kinds that no program was timed with: any, and those that copy."""
 LAST_ORDERS = ("0231", "02341")
 """Axes of images and volumes as they lie in memory where channels lie together (`torch.channels_last`)."""
 
@@ -70,13 +72,15 @@ def is_backward(op: Op) -> bool:
 
 
 def relative(name: str, known: Container[str]) -> str:
-    """The class itself, or the nearest that is known: without its layout, of forward passes, its kind, elementwise.
+    """The class itself, or the nearest that is known: without its layout, of forward passes, its kind, that of its
+    family (moves of what copies), elementwise.
 
     Raises InputError where none of them is known.
     """
     forward, plain = name.removesuffix(BACKWARD), name.replace(LAST, "")
     kind = plain.removesuffix(BACKWARD)
-    candidates = (name, plain, forward, kind, kind.rpartition(".")[0], OTHERS)
+    family = COPIED if family_of(kind) == COPIES else OTHERS
+    candidates = (name, plain, forward, kind, kind.rpartition(".")[0], family, OTHERS)
     nearest = next((one for one in candidates if one in known), None)
     if nearest is None:
         raise InputError(f"class of kernels {name}: neither it nor {OTHERS} is among those that were fitted")
