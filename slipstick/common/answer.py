@@ -28,9 +28,17 @@ from slipstick.common.writer import write_json
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slipstick.common.records import FrozenDict
+
 
 MOST_EVENTS = 1_000_000
 """Of one file: viewers open no more."""
+
+
+def _no_facts() -> FrozenDict[float]:
+    from slipstick.common.records import FrozenDict  # with pydantic, which --help does without
+
+    return FrozenDict()
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,9 @@ class Event:
     Examples
     --------
     >>> import slipstick as ss
-    >>> ss.Event("product", "stream 0", 0.0, 2e-3).lane
-    'stream 0'
+    >>> event = ss.Event("product", "stream 0", 0.0, 2e-3)
+    >>> event.lane, event in {event}
+    ('stream 0', True)
     """
 
     name: str
@@ -58,7 +67,7 @@ class Event:
     start: float
     end: float
     kind: str = ""
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: FrozenDict[float] = field(default_factory=_no_facts)
 
 
 def write_timeline(path: str | os.PathLike[str], events: Iterable[Event]) -> int:
