@@ -143,6 +143,8 @@ def by_parts(
             made = answer({name: _column(values[some]) for name, values in arrays.items()})
         except SizesDifferError as differ:
             whole = differ.parts.shape == some.shape
+            if len(some) == 1:
+                raise  # of another column: this one has a single point
             parts = differ.parts if whole else np.arange(len(some))
             left += [some[parts == part] for part in range(int(parts.max()) + 1)]
             continue

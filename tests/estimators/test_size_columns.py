@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
-from slipstick.common.size_column import SizeColumn, by_parts, largest, number, smallest
+from slipstick.common.size_column import SizeColumn, SizesDifferError, by_parts, largest, number, smallest
 from slipstick.experiments.studies.size_columns import FIT, MEMORY, MemoryColumns, ScatterAtSizes
 from slipstick.workloads.graph.cost import bind_amount
 from slipstick.workloads.graph.given import Binding
@@ -91,6 +91,18 @@ def test_a_law_that_needs_the_number_is_asked_point_by_point() -> None:
     (made,) = by_parts({"x": np.array([1.0, 3.0, 3.0, np.nan])}, lambda at: (float(at["x"]) ** 2,))
     assert made[:3].tolist() == [1.0, 9.0, 9.0]
     assert np.isnan(made[3])
+
+
+def test_an_amount_is_asked_point_by_point_beside_a_column_that_it_does_not_read() -> None:
+    """A square root is sympy's to compute; the other column once kept each point from being a number, without end."""
+    binding = Binding({name: np.array(values).view(SizeColumn) for name, values in (("m", [4.0, 9.0]), ("k", [1, 2.0]))})
+    assert np.asarray(binding.put(parse_expression("sqrt(m)"))).tolist() == [2.0, 3.0]
+
+
+def test_a_law_that_needs_another_column_says_so() -> None:
+    other = np.array([1.0, 2.0, 3.0]).view(SizeColumn)
+    with pytest.raises(SizesDifferError):
+        by_parts({"x": np.array([1.0, 2.0])}, lambda at: (float(at["x"]) * float(other),))
 
 
 def test_a_value_that_is_no_size_is_refused() -> None:

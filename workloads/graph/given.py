@@ -50,7 +50,8 @@ class Binding:
         if made is not None and np.all(np.abs(made) <= LARGEST):
             return made
         columns = {name: self.values[name] for name in names}
-        (each,) = by_parts(columns, lambda at: [_alone(bind, {**self.values, **at})])
+        alone = {name: value for name, value in self.values.items() if name not in self.columns}
+        (each,) = by_parts(columns, lambda at: [_alone(bind, {**alone, **at})])
         return each.view(SizeColumn)
 
     def left_in(self, amount: Amount | CachedAmount) -> frozenset[str]:
