@@ -95,7 +95,8 @@ def test_a_law_that_needs_the_number_is_asked_point_by_point() -> None:
 
 def test_an_amount_is_asked_point_by_point_beside_a_column_that_it_does_not_read() -> None:
     """A square root is sympy's to compute; the other column once kept each point from being a number, without end."""
-    binding = Binding({name: np.array(values).view(SizeColumn) for name, values in (("m", [4.0, 9.0]), ("k", [1, 2.0]))})
+    m, k = (np.array(values).view(SizeColumn) for values in ([4.0, 9.0], [1.0, 2.0]))
+    binding = Binding({"m": m, "k": k})
     assert np.asarray(binding.put(parse_expression("sqrt(m)"))).tolist() == [2.0, 3.0]
 
 
