@@ -174,7 +174,7 @@ class Law:
 
 
 def _product(coefficient: float, text: str) -> str:
-    number = f"{coefficient:.4g}"
+    number = f"{coefficient:.3g}"  # the fourth digit of least squares differs from one CPU to another
     return number if text == "1" else number + text[1:] if text.startswith("1/") else f"{number} {text}"
 
 
