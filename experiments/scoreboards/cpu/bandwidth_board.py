@@ -28,8 +28,8 @@ from slipstick.estimators.cpu.multicore_bandwidth import (
 )
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import LawRows
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, LawRows
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.fitting.scores import half_widths_away, inside, interval_scores
 from slipstick.experiments.calibrate.public_data import training_file, why_missing

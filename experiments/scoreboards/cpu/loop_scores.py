@@ -21,8 +21,15 @@ from slipstick.estimators.cpu.multicore_bandwidth import LAW as SATURATION
 from slipstick.estimators.cpu.saturating_loops import NAME, LoopShares, SaturatingLoops, domains, shipped
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw
+from slipstick.estimators.fitting.fitted_model import (
+    QUANTILE,
+    UNGROUPED,
+    Columns,
+    FormulaLaw,
+    Grouping,
+    LawRows,
+    ParameterPrior,
+)
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths

@@ -20,7 +20,7 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.estimators.bricks.brick_law import NAME, WholeLaw
+from slipstick.estimators.bricks.brick_law import NAME, WHOLE_LAW
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, LawFit, LawRows
@@ -122,7 +122,7 @@ def answers(target: TimedMachine, known: Sequence[TimedMachine]) -> ComposedMode
 
 
 def _predicted(target: TimedMachine, known: Sequence[TimedMachine]) -> tuple[FloatArray, FloatArray]:
-    law, rows, wanted = WholeLaw(), machine_rows(known), machine_rows([target])
+    law, rows, wanted = WHOLE_LAW, machine_rows(known), machine_rows([target])
     made = fit(law, rows)
     rest = np.log(rows.seconds / made.seconds(law, rows.columns, rows.groups))
     scatter, names = max(made.scatter.values()), np.array(rows.cluster)
@@ -133,7 +133,7 @@ def _predicted(target: TimedMachine, known: Sequence[TimedMachine]) -> tuple[Flo
 
 
 def machine_rows(machines: Sequence[TimedMachine], source: str = "") -> LawRows:
-    """Networks of machines as rows of `WholeLaw`; their sequences were timed warm."""
+    """Networks of machines as rows of `WHOLE_LAW`; their sequences were timed warm."""
     cells = [(one, network) for one in machines for network in one.networks]
     return LawRows(
         {
@@ -319,7 +319,7 @@ def refit() -> FittedFile:
         path.name if path.parent == FOLDER else f"{path.parent.name}/{path.name}": digest(path) for path in _files()
     }
     note = "Networks timed whole over the sequences they are made of; cold and warm where both were timed."
-    fits = {WholeLaw.name: fitted(known)}
+    fits = {WHOLE_LAW.name: fitted(known)}
     return FittedFile(NAME, files, len(known), fits, tuple(outer), note, {"extra_seconds": float(f"{extra:.6g}")})
 
 

@@ -4,7 +4,7 @@ A network is timed as sequences of G layers, for several G. Their sum differs fr
 A timed sequence costs something of its own (`call_seconds`): 65 us on eight threads of a Haswell, less than nothing
 where it finds its data in cache. This shows on the machine itself, since all granularities time the same layers. A
 sequence that failed returns at once: a time that no machine can reach (`repaired`). What is left belongs to the network
-and to the family of machines, and is learned on other machines (`WholeLaw`).
+and to the family of machines, and is learned on other machines (`WHOLE_LAW`).
 """
 
 from __future__ import annotations

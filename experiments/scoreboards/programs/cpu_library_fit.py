@@ -12,12 +12,12 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.cpu.cpu_library_law import (
+    CPU_LIBRARY_LAW,
     NAME,
     SPAN,
     STREAM,
     STREAMED,
     TYPICAL,
-    CpuLibraryLaw,
     chip_of,
     cpu_kernel,
 )
@@ -111,7 +111,7 @@ def refit() -> FittedFile:
     path = training_file(FILE)
     if path is None:
         raise InputError(why_missing(FILE))
-    timed, law, scores = cpu_networks(path), CpuLibraryLaw(), []
+    timed, law, scores = cpu_networks(path), CPU_LIBRARY_LAW, []
     chips = list(timed.rows.groups["chip"])
     for held, key in (("family", timed.families), ("chip", chips)):
         made = left_out(law, timed.rows, folds(key), timed.families)

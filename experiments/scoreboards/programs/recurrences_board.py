@@ -23,7 +23,14 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, folds, left_out
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
-from slipstick.estimators.gpu.kernels.recurrent_law import DEEPBENCH, NAME, PYTORCH, RecurrentLaw, columns_of, groups_of
+from slipstick.estimators.gpu.kernels.recurrent_law import (
+    DEEPBENCH,
+    NAME,
+    PYTORCH,
+    RECURRENT_LAW,
+    columns_of,
+    groups_of,
+)
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.experiments.calibrate.public_data import data_folder, why_missing
@@ -150,7 +157,7 @@ def cells_of(steps: Sequence[RecurrentStep]) -> list[str]:
 
 def unseen(rows: LawRows, key: Sequence[str]) -> LeftOutRows:
     """Each group of a key left out in turn; bands by the generations left out within."""
-    return left_out(RecurrentLaw(), rows, folds(key), rows.groups["generation"])
+    return left_out(RECURRENT_LAW, rows, folds(key), rows.groups["generation"])
 
 
 def refit() -> FittedFile:
@@ -175,7 +182,7 @@ def refit() -> FittedFile:
             scores.append(
                 OuterScore.of(held_out, stack, count, made.seconds[at], rows.seconds[at], made.half[at], made.inner)
             )
-    fitted = calibrated(RecurrentLaw(), rows, list(rows.groups["generation"]))
+    fitted = calibrated(RECURRENT_LAW, rows, list(rows.groups["generation"]))
     files = {name: digest(folder / name) for name in (FILE, PROGRAMS)}
     note = "baidu-research/DeepBench (Apache-2.0), forward; ScalingIntelligence/KernelBench (MIT), stacks of layers."
     return FittedFile(NAME, files, len(rows), {NAME: fitted}, tuple(scores), note)
@@ -192,7 +199,7 @@ def _scores(data: Data) -> Iterator[Scored | ValidationRow]:
     every = data.rows(known, deepbench_steps(data.judged(FILE)), lambda step: step.key)
     steps, rows, places = every.rows, rows_of(every.rows), range(every.first, len(every.rows))
     for held_out, key in (("generation", list(rows.groups["generation"])), ("cell", cells_of(steps))):
-        made = left_out(RecurrentLaw(), rows, every.folds(key), rows.groups["generation"])
+        made = left_out(RECURRENT_LAW, rows, every.folds(key), rows.groups["generation"])
         for stack, group in sorted({(steps[i].stack, key[i]) for i in places if np.isfinite(made.seconds[i])}):
             at = np.array([i for i in places if (steps[i].stack, key[i]) == (stack, group)])
             members = [steps[i] for i in at]

@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds
 from slipstick.experiments.calibrate.public_data import training_file, why_missing
@@ -79,7 +79,7 @@ def _of_fold(cases: list[SiliconCase], rows: LawRows, fold: Fold) -> list[Priced
             pairs[chips[one], chips[other], cases[one].model.name].append((one, other))
     if not pairs:
         return []
-    law = StepLaw()
+    law = STEP_LAW
     made = calibrated(law, rows.take(fold.known), [rows.groups["model"][at] for at in fold.known.tolist()])
     priced: list[PricedPair] = []
     for (one_chip, other_chip, _), some in pairs.items():

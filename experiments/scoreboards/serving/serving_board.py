@@ -13,8 +13,8 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.engines import ServingFit
-from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
-from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, least_seconds
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows
 from slipstick.experiments.calibrate.public_data import scored_file
@@ -85,7 +85,7 @@ def _given(data: Data) -> Iterator[Scored | ValidationRow]:
         scored, refused = [*those, *scored], {k: why.get(k, 0) + refused.get(k, 0) for k in {**why, **refused}}
     cases = [*read_cases(data.known(FILE))[0], *more_cases()]
     known = trained_on(data.learnt(cases, scored, case_key))
-    made, law = banded(known), StepLaw()
+    made, law = banded(known), STEP_LAW
     for kind in (*LABELS, UNSAID):
         mine = [c for c in scored if (c.scored and label(c) == kind) or (c.may_speculate and kind == UNSAID)]
         if not mine:
@@ -150,7 +150,7 @@ def _beside(
 
 def _first_seconds(made: ServingFit, cases: Sequence[SiliconCase]) -> FloatArray:
     rows = first_rows(made.steps, cases)
-    return made.first.seconds(FirstTokenLaw(), rows.columns, rows.groups)
+    return made.first.seconds(FIRST_TOKEN_LAW, rows.columns, rows.groups)
 
 
 def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, level: str = "model") -> Scored:

@@ -9,8 +9,8 @@ import numpy as np
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.engines import ALONE
-from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, folds, left_out
@@ -62,7 +62,7 @@ def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows
     level = level_of(held)
     scored = {at for at, c in enumerate(cases) if _judged(c, held)}
     parts = folds(rows.groups[level], scored=scored, at_most=MOST_FOLDS if level == "version" else 0)
-    return left_out(StepLaw(), rows, parts, rows.groups["model"])
+    return left_out(STEP_LAW, rows, parts, rows.groups["model"])
 
 
 def level_of(held: str) -> str:
@@ -102,7 +102,7 @@ def refit() -> FittedFile:
         made = outer(cases, rows, held)
         scores += [score(made, rows, cases, held, kind) for kind in LABELS if held != MAKER or kind == MORE_ROWS]
     both = banded(cases)
-    fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
+    fits = {STEP_LAW.name: both.steps, FIRST_TOKEN_LAW.name: both.first}
     note = "Rows of one pool of ai-dynamo/aiconfigurator (095f58a) and vngcloud/InferenceX-app (7fe6d62)."
     digests = {name: digest(path) for name, path in _paths().items()}
     return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note, {ALONE: of_one_model(rows)})

@@ -16,9 +16,9 @@ from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, fold
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import (
+    TRAINING_LAW,
     UNNAMED,
     TrainingFit,
-    TrainingLaw,
     columns_of,
     stacks_of,
     training_groups,
@@ -79,7 +79,7 @@ def fitted(runs: Sequence[TrainingRun], key: str) -> TrainingFit:
     model or a system without a twin, so that no model is predicted by its family, and families decide beside `key`.
     """
     keys = dict.fromkeys([FAMILY if key in ("model", "release") else key, FAMILY])
-    made = calibrated(TrainingLaw(), law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")
+    made = calibrated(TRAINING_LAW, law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")
     vendors = {name: {vendor_of(run.machine) for run in each} for name, each in by_software(runs).items()}
     return TrainingFit(made, stacks_of(vendors))
 
@@ -262,4 +262,4 @@ def refit() -> FittedFile:
         "InternLM/InternEvo (c628a8c), bigscience-workshop/bigscience (9e64ede), NVIDIA-NeMo/Automodel (36044ad)."
     )
     files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}
-    return FittedFile(NAME, files, len(runs), {TrainingLaw().name: fit.fit}, tuple(scores), note, facts)
+    return FittedFile(NAME, files, len(runs), {TRAINING_LAW.name: fit.fit}, tuple(scores), note, facts)
