@@ -31,8 +31,8 @@ from slipstick.estimators.fitting.fitted_model import (
     ParameterPrior,
 )
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths
+from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -198,9 +198,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public measurements are missing.
     """
-    path = training_file(FILE)
-    if path is None:
-        raise InputError(why_missing(FILE))
+    path = Data().known(FILE)
     known = {name: streams for name, one in read_bandwidths(path).items() if (streams := streams_of(one)) is not None}
     fitted = {name: law_rows(one) for name, one in known.items()}
     made = chosen([*fitted.values()])

@@ -34,9 +34,9 @@ from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel
 from slipstick.estimators.power.serving_power import ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, FACTORS_LAW, POWER_LAW, power_groups
 from slipstick.estimators.power.voltage import knee, squared_voltage
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_machine, metered_runs
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE, RUN, board_of, rated_power
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 
@@ -223,10 +223,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    names = (*FILES, FILE)
-    paths = {name: path for name in names if (path := training_file(name))}
-    if len(paths) < len(names):
-        raise InputError(why_missing(next(name for name in names if name not in paths)))
+    paths = {name: Data().known(name) for name in (*FILES, FILE)}
     runs, _ = metered_runs([paths[name] for name in FILES])
     late, trained = newer(runs), metered_training(paths[FILE])
     serving = factor_rows(late, late.step_s.to_numpy()), list(late.family_name), list(late.gpu)

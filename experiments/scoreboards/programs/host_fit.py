@@ -17,13 +17,13 @@ from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Group
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED
-from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.programs.program_data import (
     Program,
     machine_of,
     programs,
     times,
 )
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -104,14 +104,12 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    folder = data_folder()
-    if folder is None or not (folder / FILE).exists():
-        raise InputError(why_missing(FILE))
-    law, known = ISSUE_LAW, rows(folder)
+    paths = {name: Data().known(name) for name in (FILE, OPERATIONS)}
+    law, known = ISSUE_LAW, rows(Data().folder)
     hosts = list(known.groups["host"])
     made = left_out(law, known, folds(hosts), hosts)
     groups = len(set(hosts))
     score = OuterScore.of("host unseen", "whole networks", groups, made.seconds, known.seconds, made.half, made.inner)
-    files = {name: digest(folder / name) for name in (FILE, OPERATIONS)}
+    files = {name: digest(path) for name, path in paths.items()}
     note = "Eager networks of ScalingIntelligence/KernelBench (MIT), v0 and v0.1; those of the public figures left out."
     return FittedFile(NAME, files, len(known), {law.name: calibrated(law, known, hosts)}, (score,), note)

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawRows
@@ -33,7 +32,6 @@ from slipstick.estimators.gpu.kernels.recurrent_law import (
 )
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import Roofline
-from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.programs.program_data import machine_of, times
 from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -165,13 +163,8 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    folder = data_folder()
-    for name in (FILE, PROGRAMS):
-        if folder is None or not (folder / name).exists():
-            raise InputError(why_missing(name))
-    if folder is None:
-        raise InputError(why_missing(FILE))
-    steps = [*deepbench_steps(folder / FILE), *pytorch_steps(folder)]
+    paths = {name: Data().known(name) for name in (FILE, PROGRAMS)}
+    steps = [*deepbench_steps(paths[FILE]), *pytorch_steps(Data().folder)]
     rows = rows_of(steps)
     scores = []
     for held_out, key in (("generation unseen", list(rows.groups["generation"])), ("cell unseen", cells_of(steps))):
@@ -183,7 +176,7 @@ def refit() -> FittedFile:
                 OuterScore.of(held_out, stack, count, made.seconds[at], rows.seconds[at], made.half[at], made.inner)
             )
     fitted = calibrated(RECURRENT_LAW, rows, list(rows.groups["generation"]))
-    files = {name: digest(folder / name) for name in (FILE, PROGRAMS)}
+    files = {name: digest(path) for name, path in paths.items()}
     note = "baidu-research/DeepBench (Apache-2.0), forward; ScalingIntelligence/KernelBench (MIT), stacks of layers."
     return FittedFile(NAME, files, len(rows), {NAME: fitted}, tuple(scores), note)
 

@@ -158,10 +158,7 @@ def refit() -> ShippedFiles:
 
     Raises InputError where the measurements are not here.
     """
-    steps, traces = training_file(STEPS), training_file(TRACES)
-    if steps is None or traces is None:
-        raise InputError(why_missing(STEPS if steps is None else TRACES))
-    known, traced = read_steps(steps), read_traces(traces)
+    known, traced = read_steps(Data().known(STEPS)), read_traces(Data().known(TRACES))
     untraced = {key: time for key, time in known.items() if key not in traced}
     apart = with_share_scatter(fit(list(untraced), np.array(list(untraced.values()))), traced)
     fitted = fit(list(known), np.array(list(known.values())))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawRows
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds, mean_inner
@@ -24,7 +23,7 @@ from slipstick.estimators.training.training_law import (
     training_groups,
     vendor_of,
 )
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
@@ -36,6 +35,7 @@ from slipstick.experiments.scoreboards.training.training_rows import (
     software_of,
     training_runs,
 )
+from slipstick.experiments.scoring.score import Data
 
 NAME = "training"
 RELEASED = ("mlperf", "megatron-bridge")
@@ -207,12 +207,7 @@ def known_runs() -> dict[str, list[TrainingRun]]:
     InputError
         Where a file is missing.
     """
-    made = {}
-    for source, file in FILES.items():
-        if (path := training_file(file)) is None:
-            raise InputError(why_missing(file))
-        made[source] = training_runs(source, path)[0]
-    return made
+    return {source: training_runs(source, Data().known(file))[0] for source, file in FILES.items()}
 
 
 def unplaced() -> list[TrainingRun]:
