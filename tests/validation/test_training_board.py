@@ -12,6 +12,7 @@ from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_domain import fitted_runs, groups_at, training_fit
 from slipstick.estimators.training.training_law import TRAINING_LAW
 from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.scoreboards.training.training_board import searched
 from slipstick.experiments.scoreboards.training.training_coverage import memory_row
 from slipstick.experiments.scoreboards.training.training_fit import law_rows, outer_folds, release_of
 from slipstick.experiments.scoreboards.training.training_rows import (
@@ -20,7 +21,6 @@ from slipstick.experiments.scoreboards.training.training_rows import (
     training_runs,
     unplaced_runs,
 )
-from slipstick.experiments.scoreboards.training.training_searched import searched
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language_catalog import language_model
 

@@ -37,7 +37,7 @@ def law_of(choice: str) -> FormulaLaw:
     """The law of a step under one of `CHOICES`."""
     levels: dict[str, tuple[str, ...]] = {**dict.fromkeys(ONE, ()), **CHOICES[choice]}
     changed = (replace(one, levels=levels.get(one.name, one.levels)) for one in STEP_LAW.parameters)
-    return STEP_LAW(parameters=tuple(changed))
+    return replace(STEP_LAW, parameters=tuple(changed))
 
 
 def outer_folds(cases: list[SiliconCase], rows: LawRows, held: str) -> tuple[Fold, ...]:
