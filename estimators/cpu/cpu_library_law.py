@@ -8,7 +8,7 @@ met the timed networks better than the larger of the two (docs/notes/cpu-and-sys
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -20,7 +20,7 @@ from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop, widened
 from slipstick.estimators.symbolic.cache_residency import capacity_of_all
 from slipstick.estimators.symbolic.formula import CheckedParameters, Formula, Parameter, parameters
@@ -165,23 +165,18 @@ def _priors() -> tuple[ParameterPrior, ...]:
     return (*each, ParameterPrior(PACE, "1", "slowdown of a chip's arithmetic", 1.0, 0.0, 0.1, 10.0, PACE, ("chip",)))
 
 
-@dataclass(frozen=True)
-class CpuLibraryLaw:
-    """Seconds of a network on a CPU.
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    compute = sum(parameters[name] * columns[name] for name in COMPUTE)
+    rest = sum(parameters[name] * columns[name] for name in (*STARTS, *TRAFFIC))
+    return np.asarray(parameters[PACE] * compute + rest + columns[STREAMED], dtype=float)
 
-    Columns, by the parameter that multiplies them: seconds of each class of products at the peak, numbers of kernels
-    that start, and seconds of bytes at the bandwidth of main memory; `streamed`, seconds of what streams.
-    """
 
-    name: str = NAME
-    parameters: Sequence[ParameterPrior] = _priors()
-    levels: Sequence[Grouping] = (Grouping("chip", 0.3),)
+CPU_LIBRARY_LAW = FormulaLaw(NAME, _priors(), _seconds, (Grouping("chip", 0.3),))
+"""Seconds of a network on a CPU.
 
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        compute = sum(parameters[name] * columns[name] for name in COMPUTE)
-        rest = sum(parameters[name] * columns[name] for name in (*STARTS, *TRAFFIC))
-        return np.asarray(parameters[PACE] * compute + rest + columns[STREAMED], dtype=float)
+Columns, by the parameter that multiplies them: seconds of each class of products at the peak, numbers of kernels
+that start, and seconds of bytes at the bandwidth of main memory; `streamed`, seconds of what streams."""
 
 
 def chip_of(machine: Machine) -> str:
@@ -201,7 +196,7 @@ def cpu_library(machine: Machine, fit: LawFit | None = None) -> tuple[CpuLibrary
     `fit`: another than the one that ships.
     """
     groups = {"chip": [chip_of(machine)]}
-    law, fitted = CpuLibraryLaw(), fit or library_fit()
+    law, fitted = CPU_LIBRARY_LAW, fit or library_fit()
     values = {name: float(value[0]) for name, value in fitted.values(law, groups).items()}
     pace = values.pop(PACE)
     values |= {name: max(1.0, pace * values[name]) for name in COMPUTE}

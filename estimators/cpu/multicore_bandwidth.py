@@ -31,8 +31,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.updated_model import LawKnown, open_to
 from slipstick.hwmodels.machine import Machine
 

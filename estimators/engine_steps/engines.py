@@ -11,13 +11,13 @@ from slipstick.common.formatting import ratio_shown
 from slipstick.common.readers import unknown_name
 from slipstick.estimators.base.conditions import Condition, release_note
 from slipstick.estimators.engine_steps.first_token import (
+    FIRST_TOKEN_LAW,
     FirstParts,
     FirstToken,
-    FirstTokenLaw,
     first_columns,
     first_groups,
 )
-from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, StepSum, columns_of, machine_groups
+from slipstick.estimators.engine_steps.step_law import LEVELS, STEP_LAW, StepSum, columns_of, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepParameters
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.fitted_model import (
@@ -73,8 +73,8 @@ class ServingFit:
 
         Raises InputError where one of the two laws is missing.
         """
-        steps = source_effect(SERVERS).on(document.fit(StepLaw().name))
-        return cls(steps, document.fit(FirstTokenLaw().name), document.facts.get(ALONE, {}))
+        steps = source_effect(SERVERS).on(document.fit(STEP_LAW.name))
+        return cls(steps, document.fit(FIRST_TOKEN_LAW.name), document.facts.get(ALONE, {}))
 
     def only_model(self, groups: Mapping[str, str], level: str) -> str:
         """The one model that was measured of a row's group, where the row is of another; else ""."""
@@ -88,7 +88,7 @@ class ServingFit:
     def seconds(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Of a step, for these groups."""
         levels = {name: [group] for name, group in groups.items()}
-        return float(self.steps.seconds(StepLaw(), columns_of([row]), levels)[0])
+        return float(self.steps.seconds(STEP_LAW, columns_of([row]), levels)[0])
 
     def half_width(self, row: StepSum, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time of a step."""
@@ -102,8 +102,8 @@ class ServingFit:
         halves, ratios = [], []
         for pair in sides:  # under the same engine, where nobody named one
             groups = {name: [self._beyond(side, name) for side in pair] for name in one[1]}
-            halves.append([self.steps.ratio_half_width(StepLaw(), columns, groups)])
-            first, second = self.steps.seconds(StepLaw(), columns, groups)
+            halves.append([self.steps.ratio_half_width(STEP_LAW, columns, groups)])
+            first, second = self.steps.seconds(STEP_LAW, columns, groups)
             ratios.append([first / second])
         return float(half_over_levels(halves, ratios)[0])
 
@@ -116,9 +116,9 @@ class ServingFit:
         count, halves, seconds = count_of(columns), [], []
         for one in self._levels(groups):
             beyond = {name: [self._beyond(one, name)] * count for name in one}
-            halves.append(self.steps.half_width(StepLaw(), columns, beyond))
+            halves.append(self.steps.half_width(STEP_LAW, columns, beyond))
             seconds.append(
-                self.steps.seconds(StepLaw(), columns, {name: [group] * count for name, group in one.items()})
+                self.steps.seconds(STEP_LAW, columns, {name: [group] * count for name, group in one.items()})
             )
         return half_over_levels(halves, seconds)
 
@@ -131,14 +131,14 @@ class ServingFit:
         """What holds for the first token of an engine."""
         each = [first_groups(one) for one in self._levels(groups)]
         rows = {level: [one[level][0] for one in each] for level in each[0]}
-        return FirstToken(**mean_of_levels(self.first.values(FirstTokenLaw(), rows, len(each))))
+        return FirstToken(**mean_of_levels(self.first.values(FIRST_TOKEN_LAW, rows, len(each))))
 
     def first_half_width(self, parts: FirstParts, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of the log time to the first token."""
         each, columns = [first_groups(one) for one in self._levels(groups)], first_columns([parts])
-        seconds = [self.first.seconds(FirstTokenLaw(), columns, one) for one in each]
+        seconds = [self.first.seconds(FIRST_TOKEN_LAW, columns, one) for one in each]
         return float(
-            half_over_levels([self.first.half_width(FirstTokenLaw(), columns, one) for one in each], seconds)[0]
+            half_over_levels([self.first.half_width(FIRST_TOKEN_LAW, columns, one) for one in each], seconds)[0]
         )
 
     def under_each(self, groups: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -167,7 +167,7 @@ class ServingFit:
 def step_parameters(steps: LawFit, *groups: Mapping[str, str]) -> StepParameters:
     """Of a step by its fitted law alone, for these groups; of several the geometric mean."""
     rows = {level.name: [one.get(level.name, UNGROUPED) for one in groups] for level in LEVELS}
-    return StepParameters(**mean_of_levels(steps.values(StepLaw(), rows, len(groups))))
+    return StepParameters(**mean_of_levels(steps.values(STEP_LAW, rows, len(groups))))
 
 
 def engine_condition(fitted: ServingFit, groups: Mapping[str, str], named: Condition, row: StepSum) -> Condition:

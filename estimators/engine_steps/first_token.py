@@ -16,7 +16,7 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.smooth_max import overlapped
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, ParameterPrior, slopes_at_once
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, ParameterPrior
 from slipstick.estimators.symbolic.formula import Parameter, parameters
 
 _Numbers: TypeAlias = Any
@@ -118,30 +118,31 @@ def _first_priors() -> tuple[ParameterPrior, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FirstTokenLaw:
-    """Seconds to the first token in a closed loop, from columns named as the fields of `FirstParts`."""
+def _first_seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    parts = FirstParts(**{name: columns[name] for name in FIRST_COLUMNS})
+    made: Any = FirstToken(**dict(parameters))  # type: ignore[arg-type]  # arrays, one number for each row
+    return np.asarray(made.seconds(parts), dtype=float)
 
-    name: str = "serving-first-token"
-    parameters: Sequence[ParameterPrior] = _first_priors()
-    levels: Sequence[Grouping] = (
-        Grouping("generation", 0.3), Grouping("weights", 0.3), Grouping("engine", 0.3), Grouping(SITE, 0.4),
+
+FIRST_TOKEN_LAW = FormulaLaw(
+    "serving-first-token",
+    _first_priors(),
+    _first_seconds,
+    (
+        Grouping("generation", 0.3),
+        Grouping("weights", 0.3),
+        Grouping("engine", 0.3),
+        Grouping(SITE, 0.4),
         Grouping("model", 0.2),
-    )  # fmt: skip
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        parts = FirstParts(**{name: columns[name] for name in FIRST_COLUMNS})
-        made: Any = FirstToken(**dict(parameters))  # type: ignore[arg-type]  # arrays, one number for each row
-        return np.asarray(made.seconds(parts), dtype=float)
-
-    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """See `SlopedLaw`, shape (rows, parameters)."""
-        return slopes_at_once(self, columns, parameters)
+    ),
+    at_once=True,
+)
+"""Seconds to the first token in a closed loop, from columns named as the fields of `FirstParts`."""
 
 
 FIRST_COLUMNS = tuple(field.name for field in fields(FirstParts))
-FIRST_LEVELS = tuple(level.name for level in FirstTokenLaw().levels)
+FIRST_LEVELS = tuple(level.name for level in FIRST_TOKEN_LAW.levels)
 
 
 def first_columns(parts: Sequence[FirstParts]) -> dict[str, FloatArray]:

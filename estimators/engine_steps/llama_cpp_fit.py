@@ -17,11 +17,9 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     UNKNOWN,
     LocalParameters,
     LocalWork,
-    PromptLaw,
     PromptWork,
-    TokenLaw,
 )
-from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, FormulaLaw, LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
 
 OF_MACHINE = ("backend", "generation", "chip")
@@ -35,7 +33,7 @@ class PhaseFit:
     `release_known`: whether a run of the user's own moved it, whose release is that of the question.
     """
 
-    law: TokenLaw | PromptLaw
+    law: FormulaLaw
     made: LawFit
     of_backend: bool
     release_known: bool = False

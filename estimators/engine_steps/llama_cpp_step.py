@@ -9,7 +9,7 @@ and its release, of the way weights are stored and of the machine's generation a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -20,7 +20,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.smooth_max import largest
 from slipstick.estimators.engine_steps.step_amounts import SHORT_CONTEXT, Amounts, Batch, Shares
 from slipstick.estimators.engine_steps.step_law import generation_of
-from slipstick.estimators.fitting.fitted_model import SOURCE, Columns, Grouping, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import SOURCE, Columns, FormulaLaw, Grouping, ParameterPrior
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Parameter, parameters
 from slipstick.hwmodels.machine import Machine
@@ -119,36 +119,28 @@ COLUMNS = ("memory", "layers", "plain", "pace")
 """Of a new token: seconds of bytes, layers, seconds of flop on plain units, and what latencies are multiplied by."""
 
 
-@dataclass(frozen=True)
-class TokenLaw:
-    """Seconds of a new token."""
-
-    name: str = GENERATING
-    parameters: Sequence[ParameterPrior] = _priors(GENERATING)
-    levels: Sequence[Grouping] = LEVELS
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        values: dict[str, Any] = dict(parameters)
-        made = LocalParameters(**values).generation(*(columns[name] for name in ("memory", "layers", "plain", "pace")))
-        return np.asarray(made, dtype=float)
+def _of_token(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    values: dict[str, Any] = dict(parameters)
+    made = LocalParameters(**values).generation(*(columns[name] for name in ("memory", "layers", "plain", "pace")))
+    return np.asarray(made, dtype=float)
 
 
-@dataclass(frozen=True)
-class PromptLaw:
-    """Seconds of one token of a prompt; of several prompts in a row of columns, those at the mean of their rates."""
-
-    name: str = PROMPTING
-    parameters: Sequence[ParameterPrior] = _priors(PROMPTING)
-    levels: Sequence[Grouping] = PROMPT_LEVELS
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        values: dict[str, Any] = {name: np.asarray(one)[:, None] for name, one in parameters.items()}
-        return np.asarray(1 / np.mean(1 / LocalParameters(**values).prompt(PromptWork(**columns)), axis=1))
+TOKEN_LAW = FormulaLaw(GENERATING, _priors(GENERATING), _of_token, LEVELS)
+"""Seconds of a new token."""
 
 
-LAWS: Mapping[str, TokenLaw | PromptLaw] = {GENERATING: TokenLaw(), PROMPTING: PromptLaw()}
+def _of_prompt_token(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    values: dict[str, Any] = {name: np.asarray(one)[:, None] for name, one in parameters.items()}
+    return np.asarray(1 / np.mean(1 / LocalParameters(**values).prompt(PromptWork(**columns)), axis=1))
+
+
+PROMPT_LAW = FormulaLaw(PROMPTING, _priors(PROMPTING), _of_prompt_token, PROMPT_LEVELS)
+"""Seconds of one token of a prompt; of several prompts in a row of columns, those at the mean of their rates."""
+
+
+LAWS: Mapping[str, FormulaLaw] = {GENERATING: TOKEN_LAW, PROMPTING: PROMPT_LAW}
 CPUS = ("amd-zen", "arm-neoverse", "cavium", "fujitsu", "intel")
 """Families of processors; Intel's GPUs and accelerators are told apart by their own names."""
 NO_CPUS = ("intel-xe-", "intel-xe2", "intel-gaudi", "intel-knights-corner")

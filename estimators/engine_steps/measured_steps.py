@@ -16,16 +16,16 @@ from slipstick.estimators.base.ratio_band import DISAGREES
 from slipstick.estimators.engine_steps.engines import ServingFit, cache_for
 from slipstick.estimators.engine_steps.first_token import (
     FIRST_LEVELS,
+    FIRST_TOKEN_LAW,
     SITE,
     FirstParts,
-    FirstTokenLaw,
     first_columns,
     first_groups,
 )
 from slipstick.estimators.engine_steps.fitted_steps import groups_on, serving_fit
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import Device
-from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, StepSum, columns_of
 from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
@@ -211,20 +211,20 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
                 f"a measured step of {format_quantity(one.seconds, 's')}: {one.step.model.name} on "
                 f"{one.step.machine.name} needs at least {format_quantity(least, 's')} by its data sheet"
             )
-    factors = rows.seconds / plain.steps.seconds(StepLaw(), rows.columns, rows.groups)
-    half = float(np.median(plain.steps.half_width(StepLaw(), rows.columns, rows.groups)))
+    factors = rows.seconds / plain.steps.seconds(STEP_LAW, rows.columns, rows.groups)
+    half = float(np.median(plain.steps.half_width(STEP_LAW, rows.columns, rows.groups)))
     lone, kept = lone_rows(np.log(factors), half / quantile(DEFAULT_LEVEL, None), sorted_rows=False)
     slips = tuple(f"{DISAGREES}{steps[at].where}) is {words}" for at, words in lone.items())
     steps, factors = [steps[at] for at in kept], factors[kept]
     rows = rows.take(np.array(kept))
-    known = with_known(_opened(plain, rows), StepLaw(), rows, CONFIGURATION)
+    known = with_known(_opened(plain, rows), STEP_LAW, rows, CONFIGURATION)
     measured = {level: set(groups) for level, groups in rows.groups.items()}
     alone = {
         level: {group: model for group, model in named.items() if group not in measured.get(level, ())}
         for level, named in plain.alone.items()
     }
-    left = rows.seconds / known.fit.seconds(StepLaw(), rows.columns, rows.groups)
-    half = float(np.median(known.fit.half_width(StepLaw(), rows.columns, rows.groups)))
+    left = rows.seconds / known.fit.seconds(STEP_LAW, rows.columns, rows.groups)
+    half = float(np.median(known.fit.half_width(STEP_LAW, rows.columns, rows.groups)))
     moved = replace(plain, steps=known.fit, first=_first_known(plain.first, steps), alone=alone)
     firsts = tuple(
         one.first.seconds / plain.first_token(one.step.groups()).seconds(one.first.parts) for one in steps if one.first
@@ -246,7 +246,7 @@ def _first_known(fitted: LawFit, steps: Sequence[TimedServerStep]) -> LawFit:
         np.array([first.seconds for _, first in timed]),
         ["measured"] * len(timed),
     )
-    return with_known(fitted, FirstTokenLaw(), rows, ("factor", SITE)).fit
+    return with_known(fitted, FIRST_TOKEN_LAW, rows, ("factor", SITE)).fit
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def next_steps(
 
     `wanted`: whose times are to be known; those offered where None.
     """
-    law = StepLaw()
+    law = STEP_LAW
     every = [*offered, *(wanted or ())]
     rows = _rows(every, [1.0] * len(every))
     model = LawKnown.of(open_to(_opened(fit or serving_fit(), rows), law, rows, CONFIGURATION), law, rows)

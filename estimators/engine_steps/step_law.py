@@ -28,9 +28,9 @@ from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
+    FormulaLaw,
     Grouping,
     ParameterPrior,
-    slopes_at_once,
 )
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.hwmodels.machine import Machine
@@ -85,31 +85,21 @@ def _priors() -> tuple[ParameterPrior, ...]:
     return tuple(made)
 
 
-@dataclass(frozen=True)
-class StepLaw:
-    """Seconds of sums of steps of a server."""
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    q: Any = SimpleNamespace(**parameters)
+    device, layers = _record(Device, "device", columns), _record(LayerCounts, "layers", columns)
+    plain, mixed = (
+        step_parts(_record(Amounts, name, columns), columns[f"{name}.sequences"], device, layers, q, columns["stages"])
+        for name in ("plain", "mixed")
+    )
+    share = columns["share"]
+    seconds = (columns["plains"] - share) * plain.seconds + (columns["mixeds"] + share) * mixed.seconds
+    return np.asarray(seconds, dtype=float)
 
-    name: str = "serving-steps"
-    parameters: Sequence[ParameterPrior] = _priors()
-    levels: Sequence[Grouping] = LEVELS
 
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        q: Any = SimpleNamespace(**parameters)
-        device, layers = _record(Device, "device", columns), _record(LayerCounts, "layers", columns)
-        plain, mixed = (
-            step_parts(
-                _record(Amounts, name, columns), columns[f"{name}.sequences"], device, layers, q, columns["stages"]
-            )
-            for name in ("plain", "mixed")
-        )
-        share = columns["share"]
-        seconds = (columns["plains"] - share) * plain.seconds + (columns["mixeds"] + share) * mixed.seconds
-        return np.asarray(seconds, dtype=float)
-
-    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """See `SlopedLaw`, shape (rows, parameters)."""
-        return slopes_at_once(self, columns, parameters)
+STEP_LAW = FormulaLaw("serving-steps", _priors(), _seconds, LEVELS, at_once=True)
+"""Seconds of sums of steps of a server."""
 
 
 @dataclass(frozen=True)

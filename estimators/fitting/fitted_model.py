@@ -10,7 +10,7 @@ effect drawn from a normal distribution whose width is estimated together with e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -90,6 +90,26 @@ class TimeLaw(Protocol):
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row; each parameter is one number or one for each row."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaLaw:
+    """A law with one function as its formula; its parameters vary by groups of rows where it has levels.
+
+    `formula`: positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one
+        length.
+    `at_once`: whether the formula broadcasts over a first axis of parameters, so that one call gives all differences.
+    """
+
+    name: str
+    parameters: tuple[ParameterPrior, ...]
+    formula: Callable[[Mapping[str, FloatArray], Columns], FloatArray]
+    levels: tuple[Grouping, ...] = ()
+    at_once: bool = False
+
+    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+        """Values of all rows."""
+        return self.formula(parameters, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,15 +423,17 @@ def slopes_of(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) 
     """Derivatives of log time by each log parameter, shape (rows, parameters): the law's, else forward differences."""
     if isinstance(law, SlopedLaw):
         return law.slopes(values, columns)
+    if isinstance(law, FormulaLaw) and law.at_once:
+        return _slopes_at_once(law, columns, values)
     here, more = np.log(law.predict(values, columns)), np.exp(STEP)
     moved = (law.predict({**values, prior.name: values[prior.name] * more}, columns) for prior in law.parameters)
     return np.array([(np.log(seconds) - here) / STEP for seconds in moved]).T
 
 
-def slopes_at_once(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
+def _slopes_at_once(law: TimeLaw, columns: Columns, values: Mapping[str, FloatArray]) -> FloatArray:
     """The same forward differences in one call of `predict`, shape (rows, parameters).
 
-    For a law whose arithmetic broadcasts: each parameter gets a first axis, of today's values and of each moved one.
+    Each parameter gets a first axis, of today's values and of each moved one.
     """
     moved = {}
     for at, prior in enumerate(law.parameters):

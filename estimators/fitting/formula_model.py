@@ -1,37 +1,18 @@
-"""Laws of one function, and fits of few positive numbers without groups, by the fitter of every law (`fit`)."""
+"""Fits of few positive numbers without groups, by the fitter of every law (`fit`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, LawRows, ParameterPrior
 
 ROW = "row"
 FAR = 30.0
 """Widths from what is expected at which a number ends."""
-
-
-@dataclass(frozen=True, eq=False)
-class FormulaLaw:
-    """A law with one function as its formula; its parameters vary by groups of rows where it has levels.
-
-    `formula`: positive values of rows (seconds, or any other quantity), from the parameters and columns, arrays of one
-        length.
-    """
-
-    name: str
-    parameters: tuple[ParameterPrior, ...]
-    formula: Callable[[Mapping[str, FloatArray], Columns], FloatArray]
-    levels: tuple[Grouping, ...] = ()
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Values of all rows."""
-        return self.formula(parameters, columns)
 
 
 def expected(name: str, value: float, width: float, unit: str = "1", high: float | None = None) -> ParameterPrior:

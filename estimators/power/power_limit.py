@@ -21,8 +21,7 @@ import numpy.typing as npt
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.power.power_cap import BusyPower, stretched
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 

@@ -6,7 +6,7 @@ A law gives the share of the cap that a device draws in the place of seconds: an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, ParameterPrior
 from slipstick.hwmodels.machine import Machine
 
 MOST = 1.06
@@ -51,40 +51,42 @@ FACTORS = {"active": (0.6, "what a device at work draws above idle, over idle"),
            "byte": (1.0, "energy of a byte")}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PowerLaw:
-    """Share of the cap that a device draws which works all the time: MOST odds / (1 + odds), factors on the odds."""
+def _shares(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Shares of rows."""
+    logs = np.log(parameters["base"]) + sum(np.log(parameters[name]) * columns[name] for name in COLUMNS)
+    return np.asarray(MOST / (1 + np.exp(-logs)), dtype=float)
 
-    name: str = "serving-power"
-    parameters: Sequence[ParameterPrior] = tuple(
+
+POWER_LAW = FormulaLaw(
+    "serving-power",
+    tuple(
         ParameterPrior(name, "1", MEANING[name], value, width, 1e-4, 1e4, f"{width:g}", levels)
         for name, (value, width, levels) in ODDS.items()
+    ),
+    _shares,
+    LEVELS,
+)
+"""Share of the cap that a device draws which works all the time: MOST odds / (1 + odds), factors on the odds."""
+
+
+def _shares_by_factors(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Shares of rows; columns idle, flop and byte are watts over the cap where each factor is 1."""
+    drawn = columns["idle"] * (1 + parameters["active"])
+    return np.asarray(
+        np.minimum(1.0, drawn + parameters["flop"] * columns["flop"] + parameters["byte"] * columns["byte"])
     )
-    levels: Sequence[Grouping] = LEVELS
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Shares of rows."""
-        logs = np.log(parameters["base"]) + sum(np.log(parameters[name]) * columns[name] for name in COLUMNS)
-        return np.asarray(MOST / (1 + np.exp(-logs)), dtype=float)
 
 
-@dataclass(frozen=True)
-class FactorsLaw:
-    """The same share by `PowerModel`: idle, what a device at work draws above it, flop and bytes; held at the cap."""
-
-    name: str = "serving-power-factors"
-    parameters: Sequence[ParameterPrior] = tuple(
+FACTORS_LAW = FormulaLaw(
+    "serving-power-factors",
+    tuple(
         ParameterPrior(name, "1", meaning, value, 1.0, 1e-3, 100.0, levels=("use", "generation"))
         for name, (value, meaning) in FACTORS.items()
-    )
-    levels: Sequence[Grouping] = (Grouping("use", 0.5), Grouping("generation", 0.15))
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Shares of rows; columns idle, flop and byte are watts over the cap where each factor is 1."""
-        drawn = columns["idle"] * (1 + parameters["active"])
-        return np.asarray(
-            np.minimum(1.0, drawn + parameters["flop"] * columns["flop"] + parameters["byte"] * columns["byte"])
-        )
+    ),
+    _shares_by_factors,
+    (Grouping("use", 0.5), Grouping("generation", 0.15)),
+)
+"""The same share by `PowerModel`: idle, what a device at work draws above it, flop and bytes; held at the cap."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,26 +102,26 @@ class PowerFit:
 
         Raises InputError where one of the two laws is missing.
         """
-        return cls(document.fit(PowerLaw().name), document.fit(FactorsLaw().name))
+        return cls(document.fit(POWER_LAW.name), document.fit(FACTORS_LAW.name))
 
     def slopes(self, groups: Mapping[str, str]) -> dict[str, float]:
         """Log odds by `ServingPower`'s names, for groups (`power_groups`)."""
-        values = self.power.values(PowerLaw(), {level.name: [groups[level.name]] for level in LEVELS})
+        values = self.power.values(POWER_LAW, {level.name: [groups[level.name]] for level in LEVELS})
         return {name: math.log(float(value[0])) for name, value in values.items()}
 
     def half_width(self, columns: Columns, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log power of one row of work."""
-        return float(self.power.half_width(PowerLaw(), columns, {name: [one] for name, one in groups.items()})[0])
+        return float(self.power.half_width(POWER_LAW, columns, {name: [one] for name, one in groups.items()})[0])
 
     def values(self, groups: Mapping[str, str]) -> dict[str, float]:
         """The factors of `PowerModel` for groups (`power_groups`)."""
         each = {name: [one] for name, one in groups.items()}
-        return {name: float(value[0]) for name, value in self.factors.values(FactorsLaw(), each).items()}
+        return {name: float(value[0]) for name, value in self.factors.values(FACTORS_LAW, each).items()}
 
     def factors_half_width(self, columns: Columns, groups: Mapping[str, str]) -> float:
         """Half of the 80 % band of log power by the factors."""
         each = {name: [one] for name, one in groups.items()}
-        return float(self.factors.half_width(FactorsLaw(), columns, each)[0])
+        return float(self.factors.half_width(FACTORS_LAW, columns, each)[0])
 
     def knows(self, machine: Machine) -> bool:
         """Whether runs on its family were metered."""

@@ -16,7 +16,7 @@ from slipstick.estimators.fitting.updated_model import Known, with_known
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
-from slipstick.estimators.training.training_law import TrainingFit, TrainingLaw, columns_of
+from slipstick.estimators.training.training_law import TRAINING_LAW, TrainingFit, columns_of
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.training_layout import TrainingLayout
@@ -139,7 +139,7 @@ def calibrated(
     names = [f"{one.layout.devices} {one.precision} {one.sequence}" for one in known]
     seconds = np.array([one.seconds for one in known])
     rows = LawRows(columns_of(amounts), fit.levels(groups), names, seconds, ["measured"] * len(known))
-    law = TrainingLaw()
+    law = TRAINING_LAW
     moved = with_known(fit.fit, law, rows, RECIPE)
     factors, left = (rows.seconds / one.seconds(law, rows.columns, rows.groups) for one in (fit.fit, moved.fit))
     half, before = (float(np.median(one.half_width(law, rows.columns, rows.groups))) for one in (moved.fit, fit.fit))

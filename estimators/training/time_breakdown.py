@@ -30,7 +30,7 @@ a layer takes a fifth longer, since kernels are of unequal length."""
 
 @dataclass(frozen=True)
 class TrainingTerms:
-    """What the closed form does not know: starting values that physics suggests (how sure: `TrainingLaw`)."""
+    """What the closed form does not know: starting values that physics suggests (how sure: `TRAINING_LAW`)."""
 
     bf16: Annotated[float, Parameter("1", "share of the bfloat16 peak that products reach", 0.2, 1.0)] = 0.75
     fp8: Annotated[float, Parameter("1", "share of the float8 peak that products reach", 0.1, 1.0)] = 0.55

@@ -19,11 +19,11 @@ from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
+    FormulaLaw,
     Grouping,
     LawFit,
     ParameterPrior,
     mean_of_levels,
-    slopes_at_once,
 )
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.training.time_breakdown import StepAmounts, TrainingTerms, step_parts
@@ -63,23 +63,15 @@ def _priors() -> tuple[ParameterPrior, ...]:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TrainingLaw:
-    """Seconds of steps of training."""
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row; shares of a peak are at most one, so that no row is below its flop at the peak."""
+    terms: Any = SimpleNamespace(**parameters)
+    amounts = StepAmounts(**{field.name: columns[field.name] for field in fields(StepAmounts)})
+    return np.asarray(sum(step_parts(amounts, terms).values()), dtype=float)
 
-    name: str = "training-step"
-    parameters: Sequence[ParameterPrior] = _priors()
-    levels: Sequence[Grouping] = LEVELS
 
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row; shares of a peak are at most one, so that no row is below its flop at the peak."""
-        terms: Any = SimpleNamespace(**parameters)
-        amounts = StepAmounts(**{field.name: columns[field.name] for field in fields(StepAmounts)})
-        return np.asarray(sum(step_parts(amounts, terms).values()), dtype=float)
-
-    def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """See `SlopedLaw`, shape (rows, parameters)."""
-        return slopes_at_once(self, columns, parameters)
+TRAINING_LAW = FormulaLaw("training-step", _priors(), _seconds, LEVELS, at_once=True)
+"""Seconds of steps of training."""
 
 
 def columns_of(steps: Sequence[StepAmounts]) -> dict[str, FloatArray]:
@@ -123,7 +115,7 @@ class TrainingFit:
         Raises InputError where it holds no fit of the law.
         """
         vendors = {name: facts.get("vendors", ()) for name, facts in document.facts.items()}
-        return cls(document.fit(TrainingLaw().name), stacks_of(vendors))
+        return cls(document.fit(TRAINING_LAW.name), stacks_of(vendors))
 
     def known(self, groups: Mapping[str, str]) -> dict[str, str]:
         """The groups with a release that was measured: software keeps what earlier releases gained.
@@ -175,12 +167,12 @@ class TrainingFit:
     def terms(self, groups: Mapping[str, str]) -> TrainingTerms:
         """The terms that hold for groups (`training_groups`): of software that nobody named the geometric mean."""
         rows = [self.known(one) for one in self.candidates(groups)]
-        values = self.fit.values(TrainingLaw(), {name: [row[name] for row in rows] for name in rows[0]}, len(rows))
+        values = self.fit.values(TRAINING_LAW, {name: [row[name] for row in rows] for name in rows[0]}, len(rows))
         return TrainingTerms(**mean_of_levels(values))
 
     def seconds(self, columns: Columns, groups: Sequence[Mapping[str, str]]) -> FloatArray:
         """Of steps, shape (steps,)."""
-        return self.fit.seconds(TrainingLaw(), columns, self.levels(groups))
+        return self.fit.seconds(TRAINING_LAW, columns, self.levels(groups))
 
     def half_width(
         self, columns: Columns, groups: Sequence[Mapping[str, str]], without: Collection[str] = ()
@@ -199,7 +191,7 @@ class TrainingFit:
         for name in without:
             seen = self.fit.seen(name)
             levels[name] = [group if group in seen else UNGROUPED for group in levels[name]]
-        return self.fit.half_width(TrainingLaw(), columns, levels)
+        return self.fit.half_width(TRAINING_LAW, columns, levels)
 
     def unnamed(
         self, columns: Columns, groups: Mapping[str, str], without: Collection[str] = ()

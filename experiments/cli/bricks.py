@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.vocabulary import Format, Input, option
+from slipstick.experiments.cli.vocabulary import Format, Input, option, verb_of
 from slipstick.experiments.report.output import emit
 
 MODEL = "a built-in workload, a .json file, zoo:NAME, or MODULE:FUNCTION"
@@ -20,14 +20,8 @@ Batch = Annotated[int, option("batch", "first size of every input of zoo:NAME an
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    bricks = typer.Typer(no_args_is_help=True, help="Models cut into bricks that are measured once and composed.")
-    app.add_typer(bricks, name="bricks")
-    bricks.command("split")(split)
-    bricks.command("similarity")(similarity)
-    bricks.command("compose")(compose)
-    bricks.command("advise")(advise)
-    bricks.command("score")(score)
-    bricks.command("merge")(merge)
+    about = "Models cut into bricks that are measured once and composed."
+    verb_of(app, "bricks", about, split, similarity, compose, advise, score, merge)
 
 
 def merge(

@@ -7,15 +7,14 @@ from typing import Annotated
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.vocabulary import Format, option
+from slipstick.experiments.cli.vocabulary import Format, option, verb_of
 from slipstick.experiments.question.registry import named_estimator, named_estimators
 from slipstick.experiments.report.output import emit
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    estimators = typer.Typer(no_args_is_help=True, help="What answers: for what it was made, and how far it errs.")
-    app.add_typer(estimators, name="estimators")
+    estimators = verb_of(app, "estimators", "What answers: for what it was made, and how far it errs.")
 
     @estimators.command("list")
     def list_estimators(

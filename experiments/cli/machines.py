@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstick.common.formatting import ratio_shown, shown
-from slipstick.experiments.cli.vocabulary import Clock, Format, Report, option
+from slipstick.experiments.cli.vocabulary import Clock, Format, Report, option, verb_of
 from slipstick.experiments.report.output import emit, emit_line
 from slipstick.hwmodels.catalog import machine, machine_names, outlines
 from slipstick.hwmodels.machine_kind import machine_kind
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    machines = typer.Typer(no_args_is_help=True, help="The machines that ship, and your own files.")
-    app.add_typer(machines, name="machines")
+    machines = verb_of(app, "machines", "The machines that ship, and your own files.")
 
     @machines.command("list")
     def list_machines(format: Format = "table") -> None:

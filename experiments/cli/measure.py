@@ -10,7 +10,7 @@ import typer
 
 from slipstick.common.trusted_code import TrustedName
 from slipstick.experiments.cli import measure_anchors, measure_threads
-from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option
+from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option, verb_of
 from slipstick.experiments.report.output import emit
 
 USUAL = TrustedName("usual")
@@ -18,15 +18,8 @@ USUAL = TrustedName("usual")
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    measures = typer.Typer(no_args_is_help=True, help="Take measurements on this host, all with one timing discipline.")
-    app.add_typer(measures, name="measure")
-    measures.command("host")(host)
-    measures.command("decoders")(decoders)
-    measures.command("bricks")(bricks)
-    measures.command("pipeline")(pipeline)
-    measures.command("spmv")(spmv)
-    measures.command("training")(training)
-    measures.command("steps")(steps)
+    about = "Take measurements on this host, all with one timing discipline."
+    measures = verb_of(app, "measure", about, host, decoders, bricks, pipeline, spmv, training, steps)
     measure_threads.register(measures)
     measure_anchors.register(measures)
 

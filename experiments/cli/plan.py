@@ -19,17 +19,13 @@ from slipstick.experiments.cli.vocabulary import (
     Set,
     StepTokens,
     option,
+    verb_of,
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Which machine, how many, laid out how.")
-    app.add_typer(group, name="plan")
-
-    @group.callback()
-    def plan() -> None:
-        """Which machine, how many, laid out how."""
+    group = verb_of(app, "plan", "Which machine, how many, laid out how.")
 
     @group.command()
     def serving(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slipstick.experiments.cli.vocabulary import Format, Report, option
+from slipstick.experiments.cli.vocabulary import Format, Report, option, verb_of
 from slipstick.experiments.report.output import emit
 
 SHOWN_COSTS = ("thread_start_s", "call_s", "nonzero_s", "row_s", "irregular_row_s", "gather_beyond_L2_s")
@@ -15,12 +15,8 @@ SHOWN_COSTS = ("thread_start_s", "call_s", "nonzero_s", "row_s", "irregular_row_
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    spmv = typer.Typer(no_args_is_help=True, help="Sparse matrix-vector products: costs of reuse, kernels, devices.")
-    app.add_typer(spmv, name="spmv")
-    spmv.command("predict")(predict)
-    spmv.command("calibrate")(calibrate)
-    spmv.command("train")(train)
-    spmv.command("validate")(validate)
+    about = "Sparse matrix-vector products: costs of reuse, kernels, devices."
+    verb_of(app, "spmv", about, predict, calibrate, train, validate)
 
 
 def predict(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.vocabulary import Format, Objective, Trusted, option
+from slipstick.experiments.cli.vocabulary import Format, Objective, Trusted, option, verb_of
 from slipstick.experiments.report.output import emit
 from slipstick.experiments.studies.shipped_studies import preset_paths, study_path
 
@@ -35,8 +35,7 @@ SERIAL = TrustedName("serial")
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    study = typer.Typer(no_args_is_help=True, help="What-if studies as files: run, resume, report.")
-    app.add_typer(study, name="study")
+    study = verb_of(app, "study", "What-if studies as files: run, resume, report.")
 
     @study.command("list")
     def list_presets(format: Format = "table") -> None:

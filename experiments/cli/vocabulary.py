@@ -7,7 +7,7 @@ several commands use with one type has that type here. Older words are still tak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -215,6 +215,15 @@ def option(word: str, about: str = "", *short: str, **limits: Any) -> Any:
         rich_help_panel=next(title for title, words in SECTIONS.items() if word in words),
         **limits,
     )
+
+
+def verb_of(app: typer.Typer, name: str, about: str, *commands: Callable[..., Any]) -> typer.Typer:
+    """A verb with commands of its own, added to the application: each is called as its function."""
+    made = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
+    app.add_typer(made, name=name)
+    for command in commands:
+        made.command(command.__name__)(command)
+    return made
 
 
 Format = Annotated[str, option("format", "table | json | csv")]

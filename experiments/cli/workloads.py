@@ -9,15 +9,14 @@ import typer
 
 from slipstick.common.errors import InputError
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.vocabulary import Estimator, Format, Input, Train, option
+from slipstick.experiments.cli.vocabulary import Estimator, Format, Input, Train, option, verb_of
 from slipstick.experiments.report.output import emit
 from slipstick.workloads.catalog import outline, workload, workload_names
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    workloads = typer.Typer(no_args_is_help=True, help="The workloads that ship, your own files, and imports.")
-    app.add_typer(workloads, name="workloads")
+    workloads = verb_of(app, "workloads", "The workloads that ship, your own files, and imports.")
 
     @workloads.command("list")
     def list_workloads(format: Format = "table") -> None:

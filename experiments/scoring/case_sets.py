@@ -1,9 +1,8 @@
-"""Sets of cases by the names of their scoreboards: a module NAME_cases beside it, or what the board itself scores."""
+"""Sets of cases by the names of their scoreboards: those that a board declares, or what it scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +23,7 @@ def case_set(name: str, scored: Path | None = None) -> CaseSet:
     predict.
     """
     board = scoreboard(name)
-    for path in (Path(__file__).parents[1] / "scoreboards").glob(f"*/{name}_cases.py"):
-        made = import_module(f"slipstick.experiments.scoreboards.{path.parent.name}.{path.stem}")
-        result: CaseSet = made.case_set(scored)
-        return result
-    return cases_of(name, board, Data(scored))
+    return board.cases(Data(scored)) if board.cases is not None else cases_of(name, board, Data(scored))
 
 
 def cases_of(name: str, board: Board, data: Data) -> CaseSet:

@@ -25,7 +25,7 @@ from slipstick.estimators.fitting.prediction_bands import Fold, folds, knowing
 from slipstick.estimators.roofline.physical_bound import TOLERANCE
 from slipstick.experiments.calibrate.public_data import data_folder, scored_file, training_file, why_missing
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
-from slipstick.experiments.scoring.scored_cases import Input
+from slipstick.experiments.scoring.scored_cases import CaseSet, Input
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -352,12 +352,14 @@ class Board:
     `parts`: data set -> its scores; each part is skipped by itself where its files are missing or cannot be read.
     `front`: its lines of the front page.
     `closed`: of which data sets no other file can be scored, and why not.
+    `cases`: what it gives other people's predictors, where it knows more of a row than its scores say.
     """
 
     question: str
     parts: Mapping[str, Score]
     front: tuple[Front, ...] = ()
     closed: Mapping[str, str] = field(default_factory=dict)
+    cases: Callable[[Data], CaseSet] | None = None
 
     def scored(self, data: Data) -> Iterator[tuple[str, Scored | ValidationRow]]:
         """(data set, scores or a finished row) of every part, in order."""

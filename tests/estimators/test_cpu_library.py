@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.cpu.cpu_library_law import (
+    CPU_LIBRARY_LAW,
     NAME,
     SPAN,
     STREAM,
     CpuLibrary,
-    CpuLibraryLaw,
     cpu_kernel,
     cpu_library,
     library_fit,
@@ -57,7 +57,7 @@ def test_the_columns_of_the_law_are_the_terms_of_the_formula() -> None:
     network = workload("resnet50-inference").bind(batch=1)
     library, _ = cpu_library(compiled)
     columns = {name: np.array([value]) for name, value in library_columns(network, compiled).items()}
-    law, fitted = CpuLibraryLaw(), library_fit()
+    law, fitted = CPU_LIBRARY_LAW, library_fit()
     (by_law,) = fitted.seconds(law, columns, {"chip": [compiled.name]})
     operations = tuple(network.merged)
     by_formula = float(library.times(operations, compiled) @ [float(op.times) for op in operations])

@@ -17,7 +17,7 @@ from slipstick.estimators.schedules.host_constants import HOST, ISSUE
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.experiments.question.defaults import default
-from slipstick.experiments.scoreboards.programs.host_fit import IssueLaw
+from slipstick.experiments.scoreboards.programs.host_fit import ISSUE_LAW
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
@@ -74,7 +74,7 @@ def test_a_host_that_is_not_there_adds_nothing() -> None:
 
 def test_the_default_pace_is_that_of_a_host_that_was_not_measured() -> None:
     """`slipstick validate --refit host` gives both numbers: the median host, and how far another lies."""
-    law = IssueLaw()
+    law = ISSUE_LAW
     made = load_fitted("host").fit(law.name)
     many = {"device": np.array([1e-9]), "operations": np.array([1000.0])}
     unseen = {"host": ["another"]}
@@ -95,4 +95,4 @@ def test_a_host_issues_in_every_type_alike(dtype: str) -> None:
 def test_a_network_takes_the_longer_of_its_two_sides() -> None:
     parameters = {"issue": np.array([2e-5]), "device": np.array([1.5])}
     columns = {"device": np.array([1.0, 1e-6]), "operations": np.array([100.0, 100.0])}
-    assert IssueLaw().predict(parameters, columns) == pytest.approx([1.5, 2e-3], rel=1e-6)
+    assert ISSUE_LAW.predict(parameters, columns) == pytest.approx([1.5, 2e-3], rel=1e-6)

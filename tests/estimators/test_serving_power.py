@@ -16,8 +16,8 @@ from slipstick.estimators.power.energy import PowerModel, pooled_power
 from slipstick.estimators.power.serving_power import MOST, ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import (
     COLUMNS,
-    FactorsLaw,
-    PowerLaw,
+    FACTORS_LAW,
+    POWER_LAW,
     power_fit,
     power_groups,
 )
@@ -116,7 +116,7 @@ def test_what_ships_is_what_the_metered_runs_give() -> None:
     assert {name: digest(path) for name, path in paths.items()} == shipped.rows
     late = newer(runs)
     factors = factor_rows(late, late.step_s.to_numpy()) + training_rows(metered_training(paths[FILE]))
-    for law, rows in ((PowerLaw(), power_rows(runs, runs.step_s.to_numpy())), (FactorsLaw(), factors)):
+    for law, rows in ((POWER_LAW, power_rows(runs, runs.step_s.to_numpy())), (FACTORS_LAW, factors)):
         made = fit(law, rows)
         assert shipped.fit(law.name).logs == pytest.approx(made.logs, abs=2e-3)
     eight = runs[(runs.gpu == "H100") & (runs.gpus == 8) & (runs.older == 0)].mean_power_w

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.engines import ServingFit, engine_of, step_groups
-from slipstick.estimators.engine_steps.first_token import FirstParts, FirstTokenLaw, first_columns, first_groups
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW, FirstParts, first_columns, first_groups
 from slipstick.estimators.engine_steps.fitted_steps import serving_fit
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import PCIE_RANK_LATENCY, Device
@@ -161,7 +161,7 @@ def test_engines_by_the_words_of_a_runtime() -> None:
 def test_a_first_token_is_surer_where_it_was_measured_than_at_another_site() -> None:
     """Front ends, clients and networks differ: a question's site is none of those that were fitted."""
     made = serving_fit().first
-    law, parts = FirstTokenLaw(), first_columns([FirstParts(0.05, 0.0, 0.002, 0.002, 0.1, 0.01, 4.0, decoding=1.0)])
+    law, parts = FIRST_TOKEN_LAW, first_columns([FirstParts(0.05, 0.0, 0.002, 0.002, 0.1, 0.01, 4.0, decoding=1.0)])
     seen = min(made.seen("site"))
     known, other = (
         made.half_width(law, parts, first_groups({"engine": "vllm", "model": "llama-3.1-70b", "site": site}))[0]

@@ -12,7 +12,7 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.schedules.infeed import InfeedOverlap
 from slipstick.estimators.symbolic.formula import parameters, with_parameters
 from slipstick.estimators.tpu.tpu_step import TpuOperations
-from slipstick.experiments.scoreboards.tpu.one_lane import Lane
+from slipstick.experiments.scoreboards.tpu.tpu_board import Lane
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, gemm

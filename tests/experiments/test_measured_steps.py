@@ -20,7 +20,7 @@ from slipstick.estimators.engine_steps.measured_steps import (
     with_measured,
 )
 from slipstick.estimators.engine_steps.step_amounts import Batch
-from slipstick.estimators.engine_steps.step_law import StepLaw, columns_of
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, columns_of
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
 from slipstick.experiments.calibrate.next_measurements import operations_to_measure, steps_to_measure
@@ -122,7 +122,7 @@ def test_steps_that_contradict_each_other_are_not_used() -> None:
     """Times that scatter by a factor of two, in no order: the law alone predicts each better than the others do."""
     at, model = machine("h100-sxm"), language_model(MODEL)
     steps = usual_steps(model, "bf16", at, "vllm", Layout(), "decode")[:8]
-    law, fit = StepLaw(), serving_fit()
+    law, fit = STEP_LAW, serving_fit()
     groups = {name: [group] * len(steps) for name, group in steps[0].groups().items()}
     plain = fit.steps.seconds(law, columns_of([step.row() for step in steps]), groups)
     noise = np.array([2.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0, 2.0])

@@ -8,8 +8,8 @@ from slipstick.experiments.methods.bricks.brick_composition import Composer, as_
 from slipstick.experiments.papers.dlbricks import dlbricks_rows as dlbricks
 from slipstick.experiments.papers.dlbricks.dlbricks_data import SEQUENCES, timings
 from slipstick.experiments.scoreboards.dlbricks import dlbricks_board as scoreboard
+from slipstick.experiments.scoreboards.dlbricks.dlbricks_board import repaired
 from slipstick.experiments.scoreboards.dlbricks.own_bricks import FOLDER, SMALL, own_bricks
-from slipstick.experiments.scoreboards.dlbricks.timed_sequences import repaired
 from slipstick.experiments.scoring.score import Data
 
 needs_data = pytest.mark.skipif(

@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.estimators.engine_steps.step_amounts import Batch, Shares
 from slipstick.estimators.engine_steps.step_device import PCIE_RANK_LATENCY
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.engine_steps.step_time import StepParameters, StepTime
 from slipstick.estimators.engine_steps.vendor_efficiency import libraries_of
 from slipstick.estimators.fitting.fitted_file import load_fitted
@@ -39,9 +39,9 @@ def test_ranks_over_pcie_wait_as_the_four_rtx_3090s_of_another_source() -> None:
     at_once = [
         replace(row, steps=replace(row.steps, device=replace(row.steps.device, rank_latency=1.0))) for row in rows
     ]
-    made, devices, off = load_fitted("serving").fit(StepLaw().name), np.array([row.devices for row in rows]), []
+    made, devices, off = load_fitted("serving").fit(STEP_LAW.name), np.array([row.devices for row in rows]), []
     for ran in (law_rows(rows), law_rows(at_once)):
-        errors = np.log(made.seconds(StepLaw(), ran.columns, ran.groups) / ran.seconds)
+        errors = np.log(made.seconds(STEP_LAW, ran.columns, ran.groups) / ran.seconds)
         off.append(abs(np.median(errors[devices == 4]) - np.median(errors[devices == 2])))
     assert off[0] < off[1] / 2 and off[0] < 0.05
 

@@ -9,7 +9,7 @@ import pytest
 
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.parallel import collectives_board, megatron_board
-from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER
+from slipstick.experiments.scoreboards.parallel.collectives_board import FOLDER
 
 
 def test_published_iterations_are_met_without_a_fit_to_them() -> None:

@@ -29,11 +29,11 @@ from slipstick.experiments.question import registry
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, SGLANG, cases
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
-from slipstick.experiments.scoreboards.gpu.model_graphs import graph
 from slipstick.experiments.scoreboards.gpu.operations_board import fit_power
 from slipstick.experiments.scoreboards.gpu.whole_models import (
     MODELS,
     SwitchConfiguration,
+    graph,
     switch_transformer,
 )
 from slipstick.hwmodels.catalog import machine

@@ -10,7 +10,7 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
 from slipstick.estimators.gpu.kernels.recurrent_law import (
     DEEPBENCH,
     PYTORCH,
-    RecurrentLaw,
+    RECURRENT_LAW,
     recurrent_fit,
     recurrent_kernels,
     stack_of,
@@ -61,7 +61,7 @@ def test_each_machine_is_answered_as_it_was_measured_and_nearer_than_a_roofline(
 
 def test_the_law_and_the_kernels_are_one_formula() -> None:
     some = steps()[::60]
-    rows, fitted, law = rows_of(some), recurrent_fit(), RecurrentLaw()
+    rows, fitted, law = rows_of(some), recurrent_fit(), RECURRENT_LAW
     assert isinstance(fitted, LawFit)
     by_law = fitted.seconds(law, rows.columns, rows.groups)
     for one, expected in zip(some, by_law, strict=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.serving.inferencex import COLUMNS as MORE_COLUMNS
 from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
@@ -72,7 +72,7 @@ def test_a_fit_finds_the_pace_of_an_engine() -> None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")
     known = trained_on(read_cases(file)[0])[::10]
     made, rows = fitted(known), step_rows(known)
-    ratio = made.steps.seconds(StepLaw(), rows.columns, rows.groups) / rows.seconds
+    ratio = made.steps.seconds(STEP_LAW, rows.columns, rows.groups) / rows.seconds
     assert np.median(np.abs(np.log(ratio))) < 0.15
     fixed = {name: made.parameters({"engine": name}).fixed for name in ("trtllm", "vllm")}
     assert fixed["trtllm"] < fixed["vllm"]

@@ -13,7 +13,7 @@ from slipstick.experiments.question.estimator_builders import fitted_tpu
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoreboards.tpu import tpu_board
 from slipstick.experiments.scoreboards.tpu import tpu_board as tpu_fit
-from slipstick.experiments.scoreboards.tpu.tpu_data import STEPS, TRACES, read_steps, read_traces
+from slipstick.experiments.scoreboards.tpu.tpu_board import STEPS, TRACES, read_steps, read_traces
 from slipstick.experiments.studies.whatif import whatif
 
 MLP = ("data-parallel-mlp", "tpu-v2-8", None)

@@ -10,8 +10,9 @@ from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import digest, load_fitted
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_domain import fitted_runs, groups_at, training_fit
-from slipstick.estimators.training.training_law import TrainingLaw
+from slipstick.estimators.training.training_law import TRAINING_LAW
 from slipstick.experiments.calibrate.public_data import training_file
+from slipstick.experiments.scoreboards.training.training_board import searched
 from slipstick.experiments.scoreboards.training.training_coverage import memory_row
 from slipstick.experiments.scoreboards.training.training_fit import law_rows, outer_folds, release_of
 from slipstick.experiments.scoreboards.training.training_rows import (
@@ -20,7 +21,6 @@ from slipstick.experiments.scoreboards.training.training_rows import (
     training_runs,
     unplaced_runs,
 )
-from slipstick.experiments.scoreboards.training.training_searched import searched
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.language_catalog import language_model
 
@@ -35,10 +35,10 @@ def rows(source: str) -> list[TrainingRun]:
 def test_what_ships_is_what_the_public_runs_give() -> None:
     """The rows are those that the file names, and a fit to them gives its numbers again."""
     runs = [run for source in FILES for run in rows(source)]
-    shipped, made = load_fitted("training"), fit(TrainingLaw(), law_rows(runs))
+    shipped, made = load_fitted("training"), fit(TRAINING_LAW, law_rows(runs))
     assert shipped.used == len(runs) and fitted_runs("fsdp").runs == len(rows("llm-foundry"))
     assert {file: digest(path) for file in FILES.values() if (path := training_file(file))} == shipped.rows
-    assert shipped.fit(TrainingLaw().name).logs == pytest.approx(made.logs, abs=1e-3)
+    assert shipped.fit(TRAINING_LAW.name).logs == pytest.approx(made.logs, abs=1e-3)
 
 
 def test_a_run_is_foretold_from_releases_before_it() -> None:

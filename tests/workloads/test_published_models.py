@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.experiments.scoreboards.graphs.graphs_board import table_flop
-from slipstick.experiments.scoreboards.graphs.model_names import model_name
+from slipstick.experiments.scoreboards.graphs.graphs_board import model_name, table_flop
 from slipstick.workloads.catalog import workload
 
 

@@ -16,7 +16,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, ParameterPrior
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, standard_step
@@ -48,16 +48,28 @@ def _forms() -> Mapping[float, MinOverConfigs]:
     return {size: standard_step(dtype, has, "parameter.", symbol("has.lanes")) for size, dtype in TYPES.items()}
 
 
-@dataclass(frozen=True)
-class RecurrentLaw:
-    """Seconds of a standard step: the formula of `recurrent_steps.standard_step`.
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    seconds = np.empty(len(columns["size"]))
+    for size, formula in _forms().items():
+        here = columns["size"] == size
+        if not here.any():
+            continue
+        mine = {name: values[here] for name, values in parameters.items()}
+        values = {f"has.{name}": columns[name][here] for name in (*RATES, "flop_rate", "lanes")}
+        values["has.flop_rate"] = values["has.flop_rate"] * mine["compute_efficiency"]
+        values["has.memory_rate"] = values["has.memory_rate"] * mine["memory_efficiency"]
+        fixed = ("unaligned", "split_overhead")
+        values |= {f"parameter.{name}": np.array(getattr(UNUSED, name)) for name in fixed}
+        values |= {f"parameter.{name}": value for name, value in mine.items()}
+        values |= {f"operation.{name}": columns[name][here] for name in AMOUNTS}
+        seconds[here] = formula.evaluate(values)
+    return seconds
 
-    Columns: rates of the machine by the names of `Resources`, `flop_rate` and `memory_rate` as its data sheet says;
-    dims and bytes of the operation; `size`, bytes of a number; `lanes`, steps that run beside each other.
-    """
 
-    name: str = NAME
-    parameters: Sequence[ParameterPrior] = (
+RECURRENT_LAW = FormulaLaw(
+    NAME,
+    (
         ParameterPrior("overhead", "s", "start of a step", 3e-5, 0.5, 1e-7, 1e-3, "time", ("stack", *EVERY)),
         ParameterPrior("compute_efficiency", "1", "share of the peak", 0.7, 0.2, 0.05, 1.0, "share", EVERY),
         ParameterPrior("memory_efficiency", "1", "share of the bandwidth", 0.7, 0.2, 0.05, 1.0, "share", GROUPED),
@@ -65,26 +77,14 @@ class RecurrentLaw:
         ParameterPrior("step_cycles", "cycle", "of a term of the reduction", 5.0, 0.7, 0.1, 1e3, "cycles"),
         ParameterPrior("small_tile", "1", "effort of small tiles", 0.05, 0.7, 1e-4, 3.0, "other"),
         ParameterPrior("overlap", "1", "share that is not hidden", 0.3, 0.5, 1e-3, 1.0, "other"),
-    )
-    levels: Sequence[Grouping] = (Grouping("stack", 1.0), Grouping("vendor", 0.2), Grouping("generation", 0.2))
+    ),
+    _seconds,
+    (Grouping("stack", 1.0), Grouping("vendor", 0.2), Grouping("generation", 0.2)),
+)
+"""Seconds of a standard step: the formula of `recurrent_steps.standard_step`.
 
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        seconds = np.empty(len(columns["size"]))
-        for size, formula in _forms().items():
-            here = columns["size"] == size
-            if not here.any():
-                continue
-            mine = {name: values[here] for name, values in parameters.items()}
-            values = {f"has.{name}": columns[name][here] for name in (*RATES, "flop_rate", "lanes")}
-            values["has.flop_rate"] = values["has.flop_rate"] * mine["compute_efficiency"]
-            values["has.memory_rate"] = values["has.memory_rate"] * mine["memory_efficiency"]
-            fixed = ("unaligned", "split_overhead")
-            values |= {f"parameter.{name}": np.array(getattr(UNUSED, name)) for name in fixed}
-            values |= {f"parameter.{name}": value for name, value in mine.items()}
-            values |= {f"operation.{name}": columns[name][here] for name in AMOUNTS}
-            seconds[here] = formula.evaluate(values)
-        return seconds
+Columns: rates of the machine by the names of `Resources`, `flop_rate` and `memory_rate` as its data sheet says;
+dims and bytes of the operation; `size`, bytes of a number; `lanes`, steps that run beside each other."""
 
 
 def columns_of(steps: Sequence[tuple[Machine, Op]]) -> dict[str, FloatArray]:
@@ -148,14 +148,14 @@ OF_DEEPBENCH = ("amd-gcn5", "nvidia-kepler", "nvidia-maxwell", "nvidia-pascal", 
 def kernels_of(fit: LawFit, machine: Machine, stack: str) -> KernelParameters:
     """The parameters of a step on a machine."""
     groups = {level: [group] for level, group in groups_of(machine, stack).items()}
-    return KernelParameters(**{name: float(value[0]) for name, value in fit.values(RecurrentLaw(), groups).items()})
+    return KernelParameters(**{name: float(value[0]) for name, value in fit.values(RECURRENT_LAW, groups).items()})
 
 
 def recurrent_kernels(machine: Machine, stack: str = PYTORCH) -> RecurrentKernels:
     """What is known of recurrent steps on a machine."""
     from slipstick.workloads.graph.kinds import operation
 
-    law, fitted, groups = RecurrentLaw(), recurrent_fit(), groups_of(machine, stack)
+    law, fitted, groups = RECURRENT_LAW, recurrent_fit(), groups_of(machine, stack)
     typical = operation("step", "recurrent", TYPICAL, "float32", {"function": "lstm"})
     half = fitted.half_width(law, columns_of([(machine, typical)]), {level: [one] for level, one in groups.items()})
     seen = groups["generation"] in fitted.seen("generation")

@@ -17,7 +17,8 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.size_column import Sized, where
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS, SHARE, SHARE_WIDTH

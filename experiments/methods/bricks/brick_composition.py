@@ -1,7 +1,7 @@
 """Models composed from measured bricks, with what the framework adds from the first model on.
 
 A brick that runs again at once finds its weights and the framework's code in the caches; inside a model it finds some
-of both. How much of that comes back, and how far a model differs from its bricks' sum, is a law (`WholeLaw`) that was
+of both. How much of that comes back, and how far a model differs from its bricks' sum, is a law (`WHOLE_LAW`) that was
 fitted to other machines; whole models that were measured on the user's move it as far as they predict each other.
 """
 
@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.schedule_model import Schedule
-from slipstick.estimators.bricks.brick_law import WholeLaw, extra_seconds, shipped
+from slipstick.estimators.bricks.brick_law import WHOLE_LAW, extra_seconds, shipped
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
@@ -28,7 +28,7 @@ from slipstick.experiments.measure.bricks.brick_store import BrickStore, Composi
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.bricks import find_bricks, quotient
 
-LAW = WholeLaw()
+LAW = WHOLE_LAW
 CONFIGURATION = ("whole", "network")
 """Parameter and level of the law that take what rows of one network have in common."""
 UNSEEN = "a network that was not measured"
@@ -59,7 +59,7 @@ def whole_models(measured: MeasuredBricks, known: Iterable[Composition]) -> list
 
 
 def law_rows(measured: MeasuredBricks, models: Sequence[Composition], source: str = "") -> LawRows:
-    """Whole models as rows of `WholeLaw`; a model whose whole was not measured takes 1 s.
+    """Whole models as rows of `WHOLE_LAW`; a model whose whole was not measured takes 1 s.
 
     Where bricks were timed warm alone, each is given what others took longer cold (`extra_seconds`).
     """

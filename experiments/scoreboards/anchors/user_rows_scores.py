@@ -14,7 +14,7 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.measured_steps import CONFIGURATION
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.fitting import scores
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
@@ -62,7 +62,7 @@ def steps(data: Data) -> Iterator[Scored | ValidationRow]:
     known, given = [*read_cases(data.known(FILE))[0], *more_cases()], read_cases(data.judged(FILE))[0]
     every = data.rows(trained_on(known), trained_on(given), case_key)
     public, judged = step_rows(every.known), step_rows(every.scored)
-    near = fit(StepLaw(), public)
+    near = fit(STEP_LAW, public)
     for level in ("chip", "generation"):
         made: dict[str, list[Tried]] = {"2 chosen": [], "8 at random": []}
         for name in sorted(set(judged.groups[level])):
@@ -73,7 +73,7 @@ def steps(data: Data) -> Iterator[Scored | ValidationRow]:
             others = np.flatnonzero([group != name for group in public.groups[level]])
             if not parts or not len(others):
                 continue
-            alone = fit(StepLaw(), public.take(others), near=near)
+            alone = fit(STEP_LAW, public.take(others), near=near)
             for part in parts:
                 rows = judged.take(part)
                 made["2 chosen"].append(_steps_tried(alone, rows, _chosen_steps(alone, rows)))
@@ -82,14 +82,14 @@ def steps(data: Data) -> Iterator[Scored | ValidationRow]:
 
 
 def _chosen_steps(alone: LawFit, rows: LawRows) -> list[int]:
-    law = StepLaw()
+    law = STEP_LAW
     model = LawKnown.of(open_to(alone, law, rows, CONFIGURATION), law, rows)
     _, slope = model.linear(np.zeros(model.size))
     return [one.place for one in chosen(slope, model.noise, CHOSEN)]
 
 
 def _steps_tried(alone: LawFit, rows: LawRows, places: Sequence[int]) -> Tried:
-    law, rest = StepLaw(), np.setdiff1d(np.arange(len(rows)), places)
+    law, rest = STEP_LAW, np.setdiff1d(np.arange(len(rows)), places)
     made, left = with_known(alone, law, rows.take(np.array(places)), CONFIGURATION).fit, rows.take(rest)
     at = left.columns, left.groups
     return Tried(left.seconds, made.seconds(law, *at), alone.seconds(law, *at), made.half_width(law, *at))

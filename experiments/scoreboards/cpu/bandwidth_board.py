@@ -28,11 +28,10 @@ from slipstick.estimators.cpu.multicore_bandwidth import (
 )
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import LawRows
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, LawRows
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.prediction_bands import stretch
 from slipstick.estimators.fitting.scores import half_widths_away, inside, interval_scores
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, MeasuredMachine, read_bandwidths
 from slipstick.experiments.scoreboards.cpu.loop_scores import loop_rows
 from slipstick.experiments.scoring.score import Board, Data, Front, Part
@@ -154,9 +153,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public measurements are missing.
     """
-    path = training_file(FILE)
-    if path is None:
-        raise InputError(why_missing(FILE))
+    path = Data().known(FILE)
     usable = {name: one for name, one in read_bandwidths(path).items() if not one.suspicious}
     outer, factors = [], []
     for threads in (1, 2):

@@ -16,8 +16,8 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.cpu.cpu_roofline import CpuRoofline
-from slipstick.estimators.fitting.fitted_model import ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, ParameterPrior
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.scores import log_quantile
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.experiments.question.defaults import gpu_kernels

@@ -21,11 +21,18 @@ from slipstick.estimators.cpu.multicore_bandwidth import LAW as SATURATION
 from slipstick.estimators.cpu.saturating_loops import NAME, LoopShares, SaturatingLoops, domains, shipped
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import QUANTILE, UNGROUPED, Columns, Grouping, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw
+from slipstick.estimators.fitting.fitted_model import (
+    QUANTILE,
+    UNGROUPED,
+    Columns,
+    FormulaLaw,
+    Grouping,
+    LawRows,
+    ParameterPrior,
+)
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.cpu.bandwidth_data import FILE, STREAMS, MeasuredMachine, read_bandwidths
+from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
@@ -191,9 +198,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public measurements are missing.
     """
-    path = training_file(FILE)
-    if path is None:
-        raise InputError(why_missing(FILE))
+    path = Data().known(FILE)
     known = {name: streams for name, one in read_bandwidths(path).items() if (streams := streams_of(one)) is not None}
     fitted = {name: law_rows(one) for name, one in known.items()}
     made = chosen([*fitted.values()])

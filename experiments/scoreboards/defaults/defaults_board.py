@@ -6,8 +6,9 @@ that cannot be evaluated counts as refused. Errors are of time: |ours / publishe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.defaults.published_times import Figure, figures
 from slipstick.experiments.scoring.score import Board, Data, Front
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 from slipstick.hwmodels.catalog import machine_names
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.transforms.attention import flash_attention
@@ -229,9 +231,54 @@ def _skipped(figure: Figure, why: str) -> ValidationRow:
     return ValidationRow(DATASET, figure.id, "", 0, "ours / published", "1", None, reason=why)
 
 
+def _case_set(data: Data) -> CaseSet:
+    """Inputs: workload, machine, dtype, mode and sizes; figures whose rows are not here are left out.
+
+    Raises InputError where the public data are missing.
+    """
+    result = []
+    for figure in figures().figures:
+        try:
+            result.append((figure, figure.measured(data.scored)))
+        except InputError:
+            continue
+    if not result:
+        raise InputError("defaults: none of the figures' rows is here (set SLIPSTICK_DATA)")
+
+    @cache
+    def answer(place: int) -> Answered | None:
+        try:
+            return answered(result[place][0], data.scored)
+        except InputError:
+            return None
+
+    def reference(predict: Callable[[Answered], StatedTime]) -> Callable[[], list[StatedTime | None]]:
+        def read() -> list[StatedTime | None]:
+            answers = [answer(place) for place in range(len(result))]
+            return [None if one is None else predict(one) for one in answers]
+
+        return read
+
+    references = {
+        "ours": reference(lambda one: StatedTime(one.ours, one.low, one.high)),
+        "roofline": reference(lambda one: StatedTime(one.plain)),
+    }
+    measured = tuple(Measured(_case(figure), seconds) for figure, seconds in result)
+    return CaseSet("defaults", "kind of model", measured, references)
+
+
+def _case(figure: Figure) -> Case:
+    inputs: dict[str, Input] = {"workload": figure.workload, "machine": figure.machine, "dtype": figure.dtype or ""}
+    inputs |= {"mode": figure.mode or "", "attention": figure.attention or "", **figure.set}
+    if figure.generate:
+        inputs["generate"] = tuple(map(float, figure.generate))
+    return Case(figure.id, figure.group, inputs)
+
+
 BOARD = Board(
     "How long does a whole model take, by the answer that is given where nothing but model and machine is named?",
     {DATASET: _figures, BOUNDS: _bounds},
     (Front("A whole model, by default", "the figures", "all", HELD_OUT),),
     {BOUNDS: "machines of the catalogue; there is no file to score"},
+    cases=_case_set,
 )

@@ -12,7 +12,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.common.readers import read_json, read_yaml
 from slipstick.common.records import Record, validated
-from slipstick.experiments.calibrate.public_data import scored_file, why_missing
+from slipstick.experiments.scoring.score import Data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +70,7 @@ class Figure(Record):
             raise InputError("published; no file of it to score")
         if self.data is None:
             return self.seconds or self.of / self.rate
-        path = scored_file(self.data.file, scored)
-        if path is None:
-            raise InputError(why_missing(self.data.file, scored))
+        path = Data(scored).judged(self.data.file)
         if self.data.kernels:
             events = read_json(path)["traceEvents"]
             return sum(float(event["dur"]) for event in events if event.get("cat") == "kernel") * 1e-6

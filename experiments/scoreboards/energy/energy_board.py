@@ -17,14 +17,14 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.prediction_bands import calibrated
 from slipstick.estimators.fitting.scores import weighted_quantile
-from slipstick.estimators.power.serving_power_law import FactorsLaw, PowerLaw
+from slipstick.estimators.power.serving_power_law import FACTORS_LAW, POWER_LAW
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.scoreboards.energy import serving_power_fit
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs
 from slipstick.experiments.scoreboards.energy.power_limit_scores import limit_scores
 from slipstick.experiments.scoreboards.energy.serving_power_fit import (
+    METERED_STEP_LAW,
     UNNARROWED,
-    MeteredStepLaw,
     factor_rows,
     fitted_step,
     half_width,
@@ -104,16 +104,16 @@ def _stacked(tables: list[pd.DataFrame]) -> pd.DataFrame:
 def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
     """Errors on runs of fits to the known ones."""
     steps, seconds, families = fitted_step(known), runs.step_s.to_numpy(), list(known.family_name)
-    guess = serving_power_fit.predicted(steps, MeteredStepLaw(), step_rows(runs))
-    power = calibrated(PowerLaw(), power_rows(known, known.step_s.to_numpy()), families, least=UNNARROWED)
+    guess = serving_power_fit.predicted(steps, METERED_STEP_LAW, step_rows(runs))
+    power = calibrated(POWER_LAW, power_rows(known, known.step_s.to_numpy()), families, least=UNNARROWED)
     late = newer(known)
     factors = calibrated(
-        FactorsLaw(), factor_rows(late, late.step_s.to_numpy()), list(late.family_name), least=UNNARROWED
+        FACTORS_LAW, factor_rows(late, late.step_s.to_numpy()), list(late.family_name), least=UNNARROWED
     )
     rows, plain_rows = power_rows(runs, guess), factor_rows(runs, guess)
     share, plain = (
-        serving_power_fit.predicted(power, PowerLaw(), rows),
-        serving_power_fit.predicted(factors, FactorsLaw(), plain_rows),
+        serving_power_fit.predicted(power, POWER_LAW, rows),
+        serving_power_fit.predicted(factors, FACTORS_LAW, plain_rows),
     )
     measured = shares(runs)
     constant = _by_board(known.mean_power_w / known.gpus / known.cap, known, runs)
@@ -126,9 +126,9 @@ def predicted(known: pd.DataFrame, runs: pd.DataFrame) -> Predicted:
         np.log(constant / measured),
         np.log(_nearest(known, runs) / measured),
         np.log(floor * runs.roofline_s.to_numpy() / seconds),
-        half_width(power, PowerLaw(), rows),
-        half_width(factors, FactorsLaw(), plain_rows),
-        half_width(steps, MeteredStepLaw(), step_rows(runs)),
+        half_width(power, POWER_LAW, rows),
+        half_width(factors, FACTORS_LAW, plain_rows),
+        half_width(steps, METERED_STEP_LAW, step_rows(runs)),
     )
 
 

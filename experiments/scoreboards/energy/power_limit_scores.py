@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.fitting.fit_model import fit
@@ -22,7 +21,6 @@ from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.power.power_limit import LAW, NAME, PowerLimit, of_fit
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoring.score import Data, Scored, labelled, of_errors
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine, machine_of_device
@@ -120,9 +118,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    path = training_file(FILE)
-    if path is None:
-        raise InputError(why_missing(FILE))
+    path = Data().known(FILE)
     runs = limited_runs(csv_frame(path))
     rows = limit_rows(runs)
     board = rows.groups["board"]

@@ -8,8 +8,7 @@ epoch is not published, and BERT-base on SQuAD would pass the peak of a V100 wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +20,23 @@ from slipstick.common.frames import csv_frame
 from slipstick.estimators.composition.energy_and_cost import energy, moved_bytes
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, LawRows, ParameterPrior, TimeLaw
+from slipstick.estimators.fitting.fitted_model import (
+    Columns,
+    FormulaLaw,
+    Grouping,
+    LawFit,
+    LawRows,
+    ParameterPrior,
+    TimeLaw,
+)
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.power.energy import MATRIX_ENERGY, PowerModel
 from slipstick.estimators.power.serving_power import ServingWork
-from slipstick.estimators.power.serving_power_law import COLUMNS, FactorsLaw, PowerLaw, power_groups
+from slipstick.estimators.power.serving_power_law import COLUMNS, FACTORS_LAW, POWER_LAW, power_groups
 from slipstick.estimators.power.voltage import knee, squared_voltage
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_machine, metered_runs
 from slipstick.experiments.scoreboards.energy.power_limit_scores import FILE, RUN, board_of, rated_power
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.catalog import workload
 
@@ -107,30 +114,38 @@ UNNARROWED = 1.0
 OF_AN_ERA = ("kernels", "fixed", "sequence", "step")
 
 
-@dataclass(frozen=True)
-class MeteredStepLaw:
-    """Seconds of a further token of a metered run, from the parts of a calibrated step and what the host adds."""
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    p, c = parameters, columns
+    older, ranks = c["older"], c["tensor"] * c["stages"]
+    stages = 1 + older * (c["stages"] - 1)
+    kernels = (c["kernels_s"] + p["attention"] * c["attention_s"]) * p["kernels"] + c["fixed_s"] * p["fixed"]
+    host = p["sequence"] * c["decodes"] ** p["power"] / stages + p["step"]
+    host = host + older * p["sequence_ranks"] * c["decodes"] * (c["tensor"] - 1) / stages
+    host = host + older * p["ranks"] * (ranks - 1)
+    return np.asarray(kernels + host + p["prompts"] * c["prompts_s"] + p["media"] * c["media"] * c["arrivals"])
 
-    name: str = "metered-step"
-    parameters: Sequence[ParameterPrior] = tuple(
+
+METERED_STEP_LAW = FormulaLaw(
+    "metered-step",
+    tuple(
         ParameterPrior(
-            name, "1", name, value, width, value * 1e-3, value * 1e3, f"{width:g}",
+            name,
+            "1",
+            name,
+            value,
+            width,
+            value * 1e-3,
+            value * 1e3,
+            f"{width:g}",
             ("era",) if name in OF_AN_ERA else (),
         )
         for name, (value, width) in STEP.items()
-    )  # fmt: skip
-    levels: Sequence[Grouping] = (Grouping("era", 1.0),)
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        p, c = parameters, columns
-        older, ranks = c["older"], c["tensor"] * c["stages"]
-        stages = 1 + older * (c["stages"] - 1)
-        kernels = (c["kernels_s"] + p["attention"] * c["attention_s"]) * p["kernels"] + c["fixed_s"] * p["fixed"]
-        host = p["sequence"] * c["decodes"] ** p["power"] / stages + p["step"]
-        host = host + older * p["sequence_ranks"] * c["decodes"] * (c["tensor"] - 1) / stages
-        host = host + older * p["ranks"] * (ranks - 1)
-        return np.asarray(kernels + host + p["prompts"] * c["prompts_s"] + p["media"] * c["media"] * c["arrivals"])
+    ),
+    _seconds,
+    (Grouping("era", 1.0),),
+)
+"""Seconds of a further token of a metered run, from the parts of a calibrated step and what the host adds."""
 
 
 STEP_COLUMNS = (
@@ -208,10 +223,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    names = (*FILES, FILE)
-    paths = {name: path for name in names if (path := training_file(name))}
-    if len(paths) < len(names):
-        raise InputError(why_missing(next(name for name in names if name not in paths)))
+    paths = {name: Data().known(name) for name in (*FILES, FILE)}
     runs, _ = metered_runs([paths[name] for name in FILES])
     late, trained = newer(runs), metered_training(paths[FILE])
     serving = factor_rows(late, late.step_s.to_numpy()), list(late.family_name), list(late.gpu)
@@ -219,7 +231,7 @@ def refit() -> FittedFile:
     factors = serving[0] + training[0], serving[1] + training[1], serving[2] + training[2]
     powers = power_rows(runs, runs.step_s.to_numpy()), list(runs.family_name), list(runs.gpu)
     fits, scores = {}, []
-    for law, (rows, families, gpus) in ((PowerLaw(), powers), (FactorsLaw(), factors)):
+    for law, (rows, families, gpus) in ((POWER_LAW, powers), (FACTORS_LAW, factors)):
         for held, key in (("model", families), ("GPU", gpus)):
             made = left_out(law, rows, folds(key), key if held == "GPU" else families, least=UNNARROWED)
             result = made.seconds, rows.seconds, made.half, made.inner
@@ -231,4 +243,4 @@ def refit() -> FittedFile:
 
 def fitted_step(runs: pd.DataFrame) -> LawFit:
     """The law of a metered step fitted to runs."""
-    return fit(MeteredStepLaw(), step_rows(runs))
+    return fit(METERED_STEP_LAW, step_rows(runs))

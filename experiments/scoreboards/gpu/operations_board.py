@@ -29,8 +29,8 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp
 from slipstick.common.frames import csv_frame
-from slipstick.estimators.fitting.fitted_model import Columns
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, taken
 from slipstick.estimators.power.energy import MATRIX_ENERGY, NAMES, PowerModel

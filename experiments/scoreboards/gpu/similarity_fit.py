@@ -18,8 +18,16 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import QUANTILE, Columns, Grouping, LawFit, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected
+from slipstick.estimators.fitting.fitted_model import (
+    QUANTILE,
+    Columns,
+    FormulaLaw,
+    Grouping,
+    LawFit,
+    LawRows,
+    ParameterPrior,
+)
+from slipstick.estimators.fitting.formula_model import expected
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, least_seconds
 from slipstick.estimators.fitting.prediction_bands import left_out
 from slipstick.experiments.scoreboards.serving.serving_refit import MAKER
 from slipstick.experiments.scoreboards.serving.whole_batches import FILE, Whole, law_rows, read_batches
@@ -32,7 +32,7 @@ def _scored(held: str, level: str, batches: Rows[Whole], note: str) -> Scored:
     """Each group of a level from the other groups."""
     rows = law_rows(batches.rows)
     outer = batches.folds(rows.groups[level])
-    made, least = left_out(StepLaw(), rows, outer, rows.groups["model"]), least_seconds(rows.columns)
+    made, least = left_out(STEP_LAW, rows, outer, rows.groups["model"]), least_seconds(rows.columns)
     roof = np.full(len(rows), np.nan)
     for fold in outer:
         share = np.median(np.log(rows.seconds[fold.known] / least[fold.known]))

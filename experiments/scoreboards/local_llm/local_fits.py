@@ -9,15 +9,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.llama_cpp_fit import fit_name
 from slipstick.estimators.engine_steps.llama_cpp_step import LAWS, LEVELS, PROMPTING
 from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, mean_inner
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.local_llm.local_rows import FILES, LocalRow, known_rows, timed
+from slipstick.experiments.scoring.score import Data
 
 NAME = "llama-cpp"
 HELD_OUT = {"accelerator unseen": "chip", "newest unseen": "generation", "release unseen": "release"}
@@ -176,12 +175,8 @@ def refit() -> FittedFile:
     InputError
         Where the public rows are missing.
     """
-    files = {name: training_file(name) for name in FILES}
-    missing = [name for name, path in files.items() if path is None]
-    if missing:
-        raise InputError(why_missing(missing[0]))
-    paths = {name: path for name, path in files.items() if path is not None}
-    rows = known_rows(*(paths[name] for name in files))
+    paths = {name: Data().known(name) for name in FILES}
+    rows = known_rows(*paths.values())
     scores = []
     for held in (*HELD_OUT, *OF_PROMPTS):
         for met in outer(rows, held):

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.common.errors import InputError
 from slipstick.estimators.cpu.cpu_library_law import (
+    CPU_LIBRARY_LAW,
     NAME,
     SPAN,
     STREAM,
     STREAMED,
     TYPICAL,
-    CpuLibraryLaw,
     chip_of,
     cpu_kernel,
 )
@@ -25,10 +24,10 @@ from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, dig
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.roofline.roofline import serving_rate
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
 from slipstick.experiments.scoreboards.programs.vision_law import Setting, lowered_graph
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows, setting_of
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import aliases, machine
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine import Machine
@@ -108,10 +107,8 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    path = training_file(FILE)
-    if path is None:
-        raise InputError(why_missing(FILE))
-    timed, law, scores = cpu_networks(path), CpuLibraryLaw(), []
+    path = Data().known(FILE)
+    timed, law, scores = cpu_networks(path), CPU_LIBRARY_LAW, []
     chips = list(timed.rows.groups["chip"])
     for held, key in (("family", timed.families), ("chip", chips)):
         made = left_out(law, timed.rows, folds(key), timed.families)

@@ -5,8 +5,7 @@ What a network takes is the longer of two sides, the host's and the device's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +13,17 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED
-from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.programs.program_data import (
     Program,
     machine_of,
     programs,
     times,
 )
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
@@ -33,25 +32,25 @@ SHARPNESS = 6.0
 """Of the p-norm that stands for the longer of two, so that both sides have slopes: 12 % above where they are equal."""
 
 
-@dataclass(frozen=True)
-class IssueLaw:
-    """Seconds of an eager network: the longer of its kernels and of a host that issues them one by one.
+def _seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
+    """Seconds of each row."""
+    device = parameters["device"] * columns["device"]
+    host = parameters["issue"] * columns["operations"]
+    return np.asarray((device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS), dtype=float)
 
-    Columns: `device`, seconds of its kernels by the roofline of the data sheet; `operations`, how many are issued.
-    """
 
-    name: str = "host-issue"
-    parameters: Sequence[ParameterPrior] = (
+ISSUE_LAW = FormulaLaw(
+    "host-issue",
+    (
         ParameterPrior("issue", "s", "of a host, for one operation", 15e-6, 0.8, 1e-6, 1e-3, "time", HOSTED),
         ParameterPrior("device", "1", "kernels over their roofline", 1.6, 0.4, 1.0, 20.0, "share", HOSTED),
-    )
-    levels: Sequence[Grouping] = (Grouping("host", 0.4),)
+    ),
+    _seconds,
+    (Grouping("host", 0.4),),
+)
+"""Seconds of an eager network: the longer of its kernels and of a host that issues them one by one.
 
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        device = parameters["device"] * columns["device"]
-        host = parameters["issue"] * columns["operations"]
-        return np.asarray((device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS), dtype=float)
+Columns: `device`, seconds of its kernels by the roofline of the data sheet; `operations`, how many are issued."""
 
 
 NAME, FILE, OPERATIONS = "host", "programs/times.csv.gz", "programs/operations.csv.gz"
@@ -105,14 +104,12 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    folder = data_folder()
-    if folder is None or not (folder / FILE).exists():
-        raise InputError(why_missing(FILE))
-    law, known = IssueLaw(), rows(folder)
+    paths = {name: Data().known(name) for name in (FILE, OPERATIONS)}
+    law, known = ISSUE_LAW, rows(Data().folder)
     hosts = list(known.groups["host"])
     made = left_out(law, known, folds(hosts), hosts)
     groups = len(set(hosts))
     score = OuterScore.of("host unseen", "whole networks", groups, made.seconds, known.seconds, made.half, made.inner)
-    files = {name: digest(folder / name) for name in (FILE, OPERATIONS)}
+    files = {name: digest(path) for name, path in paths.items()}
     note = "Eager networks of ScalingIntelligence/KernelBench (MIT), v0 and v0.1; those of the public figures left out."
     return FittedFile(NAME, files, len(known), {law.name: calibrated(law, known, hosts)}, (score,), note)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
 from slipstick.estimators.fitting.prediction_bands import folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, PROGRAMS_FILE, SPREAD
 from slipstick.estimators.gpu.transfer.kernel_class import technology
-from slipstick.experiments.calibrate.public_data import needed_folder, why_missing
 from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
 from slipstick.experiments.scoreboards.programs.image_networks import names
 from slipstick.experiments.scoreboards.programs.program_data import (
@@ -37,6 +35,7 @@ from slipstick.experiments.scoreboards.programs.program_rows import (
     timed,
 )
 from slipstick.experiments.scoreboards.programs.timed_networks import catalogued, networks_of
+from slipstick.experiments.scoring.score import Data
 from slipstick.hwmodels.catalog import machine
 
 if TYPE_CHECKING:
@@ -91,10 +90,7 @@ def refit() -> FittedFile:
     GPUs ran image networks alone, so that their fold leaves out 16 bits as well. What is not left out stays known.
     Raises InputError where the public rows are missing.
     """
-    folder = needed_folder()
-    for name in FILES:
-        if not (folder / name).exists():
-            raise InputError(why_missing(name))
+    folder, paths = Data().folder, {name: Data().known(name) for name in FILES}
     known = programs(folder)
     runs = [run for run in runs_of(folder) if run.source in known]
     whole = ProgramTimes(runs, known, some_networks(vision_rows.read_rows(folder / vision_rows.FILE)))
@@ -119,7 +115,7 @@ def refit() -> FittedFile:
         scores.append(OuterScore.of(held, kind, count, taken[1], taken[0], made.half[places], made.inner))
         errors.setdefault(fact, []).extend(np.log(taken[1] / taken[0]).tolist())
     note = "ScalingIntelligence/KernelBench v0.1 (MIT); huggingface/pytorch-image-models' published benchmark."
-    digests = {name: digest(folder / name) for name in FILES}
+    digests = {name: digest(path) for name, path in paths.items()}
     facts = {fact: float(f"{normal_spread(errors[fact]):.5g}") for fact in (SPREAD, CLASS_SPREAD)}
     return replace(whole.fit(), rows=digests, used=len(rows), outer=tuple(scores), note=note, facts=facts)
 

@@ -17,16 +17,21 @@ from pathlib import Path
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, calibrated, folds, left_out
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, KernelParameters
-from slipstick.estimators.gpu.kernels.recurrent_law import DEEPBENCH, NAME, PYTORCH, RecurrentLaw, columns_of, groups_of
+from slipstick.estimators.gpu.kernels.recurrent_law import (
+    DEEPBENCH,
+    NAME,
+    PYTORCH,
+    RECURRENT_LAW,
+    columns_of,
+    groups_of,
+)
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import Roofline
-from slipstick.experiments.calibrate.public_data import data_folder, why_missing
 from slipstick.experiments.scoreboards.programs.program_data import machine_of, times
 from slipstick.experiments.scoring.score import Board, Data, Scored, logarithmic
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
@@ -150,7 +155,7 @@ def cells_of(steps: Sequence[RecurrentStep]) -> list[str]:
 
 def unseen(rows: LawRows, key: Sequence[str]) -> LeftOutRows:
     """Each group of a key left out in turn; bands by the generations left out within."""
-    return left_out(RecurrentLaw(), rows, folds(key), rows.groups["generation"])
+    return left_out(RECURRENT_LAW, rows, folds(key), rows.groups["generation"])
 
 
 def refit() -> FittedFile:
@@ -158,13 +163,8 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    folder = data_folder()
-    for name in (FILE, PROGRAMS):
-        if folder is None or not (folder / name).exists():
-            raise InputError(why_missing(name))
-    if folder is None:
-        raise InputError(why_missing(FILE))
-    steps = [*deepbench_steps(folder / FILE), *pytorch_steps(folder)]
+    paths = {name: Data().known(name) for name in (FILE, PROGRAMS)}
+    steps = [*deepbench_steps(paths[FILE]), *pytorch_steps(Data().folder)]
     rows = rows_of(steps)
     scores = []
     for held_out, key in (("generation unseen", list(rows.groups["generation"])), ("cell unseen", cells_of(steps))):
@@ -175,8 +175,8 @@ def refit() -> FittedFile:
             scores.append(
                 OuterScore.of(held_out, stack, count, made.seconds[at], rows.seconds[at], made.half[at], made.inner)
             )
-    fitted = calibrated(RecurrentLaw(), rows, list(rows.groups["generation"]))
-    files = {name: digest(folder / name) for name in (FILE, PROGRAMS)}
+    fitted = calibrated(RECURRENT_LAW, rows, list(rows.groups["generation"]))
+    files = {name: digest(path) for name, path in paths.items()}
     note = "baidu-research/DeepBench (Apache-2.0), forward; ScalingIntelligence/KernelBench (MIT), stacks of layers."
     return FittedFile(NAME, files, len(rows), {NAME: fitted}, tuple(scores), note)
 
@@ -192,7 +192,7 @@ def _scores(data: Data) -> Iterator[Scored | ValidationRow]:
     every = data.rows(known, deepbench_steps(data.judged(FILE)), lambda step: step.key)
     steps, rows, places = every.rows, rows_of(every.rows), range(every.first, len(every.rows))
     for held_out, key in (("generation", list(rows.groups["generation"])), ("cell", cells_of(steps))):
-        made = left_out(RecurrentLaw(), rows, every.folds(key), rows.groups["generation"])
+        made = left_out(RECURRENT_LAW, rows, every.folds(key), rows.groups["generation"])
         for stack, group in sorted({(steps[i].stack, key[i]) for i in places if np.isfinite(made.seconds[i])}):
             at = np.array([i for i in places if (steps[i].stack, key[i]) == (stack, group)])
             members = [steps[i] for i in at]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.common.records import Same
-from slipstick.estimators.cpu.cpu_library_law import CpuLibraryLaw
+from slipstick.estimators.cpu.cpu_library_law import CPU_LIBRARY_LAW
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.prediction_bands import Fold, folds
 from slipstick.experiments.scoreboards.programs import vision_memory
@@ -110,7 +110,7 @@ def _fits(data: Data, seen: Sequence[pd.Series], wanted: Sequence[Machine]) -> F
     gpus = unseen(wanted, map(machine, there))
     if any(machine_kind(one) == "gpu" for one in wanted):
         gpus = replace(gpus, programs=Same(ProgramTimes(runs, traced, some_networks(known)).fit()))
-    return Fits(gpus, fit(CpuLibraryLaw(), cpu_rows(cpus)) if len(cpus) else None)
+    return Fits(gpus, fit(CPU_LIBRARY_LAW, cpu_rows(cpus)) if len(cpus) else None)
 
 
 def _scores(dataset: str, held: str, rows: Rows[pd.Series], cases: Sequence[str], made: Answers) -> Iterator[Scored]:

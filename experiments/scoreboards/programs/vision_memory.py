@@ -21,12 +21,12 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, digest
 from slipstick.estimators.fitting.fitted_model import QUANTILE
 from slipstick.estimators.fitting.prediction_bands import folds
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
 from slipstick.experiments.question.memory_need import CONTEXT, NAME
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
 from slipstick.experiments.scoreboards.programs.timed_networks import catalogued
 from slipstick.experiments.scoreboards.programs.vision_law import unfused
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows
+from slipstick.experiments.scoring.score import Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -201,8 +201,7 @@ def refit() -> FittedFile:
 
     Raises InputError where the public rows are missing.
     """
-    if (path := training_file(FILE)) is None:
-        raise InputError(why_missing(FILE))
+    path = Data().known(FILE)
     steps = trained(path)
     taken, scatter = most_likely(steps)
     factor, wide, _ = left_out(steps, steps)

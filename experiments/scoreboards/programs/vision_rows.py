@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +11,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.frames import csv_frame
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawRows, ParameterPrior
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, LawRows, ParameterPrior
 from slipstick.experiments.scoreboards.programs.vision_law import Setting
 
 if TYPE_CHECKING:
@@ -59,31 +56,15 @@ def two_numbers(known: pd.DataFrame, wanted: pd.DataFrame) -> FloatArray:
     if there.empty:
         return np.full(len(wanted), np.nan)
     amounts, seconds = _amounts(there), there["step_s"].to_numpy(dtype=float)
-    law = TwoNumbers(dict(zip(AMOUNTS, (seconds.sum() / amounts.sum(axis=0) / 2).tolist(), strict=True)))
+    start = (seconds.sum() / amounts.sum(axis=0) / 2).tolist()  # half of the mean time each, within a thousand times
+    priors = (
+        ParameterPrior(name, "s", f"of one of the {name}", value, 2.0, value / 1e3, value * 1e3)
+        for name, value in zip(AMOUNTS, start, strict=True)
+    )
+    law = FormulaLaw("two-numbers", tuple(priors), lambda n, c: np.asarray(sum(n[name] * c[name] for name in AMOUNTS)))
     each = [str(row) for row in range(len(seconds))]
     made = fit(law, LawRows(dict(zip(AMOUNTS, amounts.T, strict=True)), {}, each, seconds, ["timm"] * len(seconds)))
     return made.seconds(law, dict(zip(AMOUNTS, _amounts(wanted).T, strict=True)), {})
-
-
-@dataclass(frozen=True, eq=False)
-class TwoNumbers:
-    """Seconds by multiply-adds and activations: the columns, by a time of each; `start`, half of the mean time each."""
-
-    start: Mapping[str, float]
-    name: str = "two-numbers"
-    levels: Sequence[Grouping] = ()
-
-    @cached_property
-    def parameters(self) -> Sequence[ParameterPrior]:
-        """Seconds of one of each, anything within a thousand times."""
-        return [
-            ParameterPrior(name, "s", f"of one of the {name}", value, 2.0, value / 1e3, value * 1e3)
-            for name, value in self.start.items()
-        ]
-
-    def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
-        """Seconds of each row."""
-        return np.asarray(sum(parameters[name] * columns[name] for name in AMOUNTS), dtype=float)
 
 
 def _amounts(frame: pd.DataFrame) -> FloatArray:

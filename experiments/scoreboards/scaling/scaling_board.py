@@ -9,7 +9,7 @@ so no key has to leave the training data.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,9 @@ from slipstick.experiments.scoreboards.scaling.random_series import random_rows
 from slipstick.experiments.scoreboards.scaling.series_collection import ScalingSeries, read_collection
 from slipstick.experiments.scoring.score import Board, Data, Front, Scored, relative
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 
+FILES = ("scaling/index.csv", "scaling/series.csv")
 LATER = "later values of each series"
 ENOUGH = 50
 GOALS = {
@@ -70,8 +72,7 @@ class Target:
 
 def _series(data: Data) -> list[Scored | ValidationRow]:
     """Every later value of every series."""
-    series, index = data.judged("scaling/series.csv"), data.judged("scaling/index.csv")
-    targets = predictions(read_collection(index, series))
+    targets = predictions(read_collection(*map(data.judged, FILES)))
     return [
         *_medians(targets),
         *_five(targets),
@@ -290,6 +291,53 @@ def _sources(scored: Sequence[Target]) -> Iterator[ValidationRow]:
             )
 
 
+def _case_set(data: Data) -> CaseSet:
+    """Inputs: kind, parameter, the known values and their median times, and the value that is wanted (`to`).
+
+    Raises InputError where the public data are missing.
+    """
+    collection = read_collection(*map(data.judged, FILES))
+    measured = [one for each in collection for one in _cases(each)]
+    memory: dict[str, Target] = {}
+
+    def answers(field: str) -> Callable[[], list[StatedTime | None]]:
+        def read() -> list[StatedTime | None]:
+            if not memory:
+                memory.update({_name(one.series, one.size, one.to): one for one in predictions(collection)})
+            return [_prediction(memory[one.case.name], field) for one in measured]
+
+        return read
+
+    references = {"ours": answers("ours"), "amdahl": answers("amdahl"), "last value": answers("last")}
+    return CaseSet("scaling", "source", tuple(measured), references)
+
+
+def _name(series: str, size: int, to: float) -> str:
+    return f"{series}, {size} values, {to:g}"
+
+
+def _cases(each: ScalingSeries) -> list[Measured]:
+    result = []
+    for known, later, truth in cases(each):
+        shared: dict[str, Input] = {
+            "kind": each.kind,
+            "parameter": each.parameter,
+            "known": known.x,
+            "times_s": known.y,
+        }
+        for to, seconds in zip(later, truth, strict=True):
+            case = Case(_name(each.name, len(known.x), float(to)), each.source, {**shared, "to": float(to)}, each.kind)
+            result.append(Measured(case, float(seconds)))
+    return result
+
+
+def _prediction(one: Target, field: str) -> StatedTime | None:
+    if field != "ours":
+        return StatedTime(getattr(one, field)) if field == "last" or one.kind == "strong" else None
+    banded = one.low == one.low and one.low > 0
+    return StatedTime(one.ours, one.low, one.high) if banded else StatedTime(one.ours)
+
+
 BOARD = Board(
     "How long does my program take at sizes or numbers of threads far beyond those measured?",
     {"scaling": _series, "codes": code_rows, "random series": random_rows},
@@ -298,4 +346,5 @@ BOARD = Board(
         Front("Problem sizes, 4 times as large", "sizes beyond 4 x", "problem_size 4x", LATER),
     ),
     closed={"random series": "the series are drawn"},
+    cases=_case_set,
 )

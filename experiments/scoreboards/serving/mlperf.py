@@ -19,11 +19,10 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows
 from slipstick.estimators.engine_steps.engines import step_parameters
-from slipstick.estimators.engine_steps.step_law import LEVELS, StepLaw, machine_groups
+from slipstick.estimators.engine_steps.step_law import LEVELS, STEP_LAW, machine_groups
 from slipstick.estimators.engine_steps.step_time import StepTime
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.fitting.fitted_model import Grouping, LawFit, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, Grouping, LawFit, LawRows, ParameterPrior
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated
 from slipstick.estimators.serving.batching.closed_loop import Load, steady
 from slipstick.estimators.serving.batching.scheduler import Scheduler
@@ -100,7 +99,7 @@ def mlperf_scores(data: Data) -> Iterator[Scored]:
             if held == MAKER and fold.held_out == "nvidia":
                 continue
             apart = np.flatnonzero(np.array(steps.groups[level]) != fold.held_out)
-            rows = _rows(results, fit(StepLaw(), steps.take(apart)))
+            rows = _rows(results, fit(STEP_LAW, steps.take(apart)))
             ours[fold.scored], half[fold.scored] = _submitted(rows, fold)
             for at in fold.scored.tolist():
                 benchmark = rows.groups["benchmark"]

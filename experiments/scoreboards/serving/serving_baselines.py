@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
 from slipstick.experiments.scoreboards.serving.step_fit import step_rows
 from slipstick.experiments.scoring.rules_of_thumb import longer, products

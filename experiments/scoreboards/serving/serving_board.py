@@ -6,15 +6,16 @@ columns: then all public rows are known but those that stand in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.engine_steps.engines import ServingFit
-from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
-from slipstick.estimators.engine_steps.step_law import StepLaw, least_seconds
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, least_seconds
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows
 from slipstick.experiments.calibrate.public_data import scored_file
@@ -47,9 +48,11 @@ from slipstick.experiments.scoreboards.serving.serving_refit import (
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase, read_cases
 from slipstick.experiments.scoreboards.serving.step_fit import banded, first_rows, fitted, groups_of, step_rows
 from slipstick.experiments.scoreboards.serving.system_choice import Predictions, picks
+from slipstick.experiments.scoring.model_inputs import machine_inputs, model_inputs
 from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import PERCENT, Board, Data, Front, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
 
 DATASET = "serving/silicon"
 ENOUGH = 20
@@ -85,7 +88,7 @@ def _given(data: Data) -> Iterator[Scored | ValidationRow]:
         scored, refused = [*those, *scored], {k: why.get(k, 0) + refused.get(k, 0) for k in {**why, **refused}}
     cases = [*read_cases(data.known(FILE))[0], *more_cases()]
     known = trained_on(data.learnt(cases, scored, case_key))
-    made, law = banded(known), StepLaw()
+    made, law = banded(known), STEP_LAW
     for kind in (*LABELS, UNSAID):
         mine = [c for c in scored if (c.scored and label(c) == kind) or (c.may_speculate and kind == UNSAID)]
         if not mine:
@@ -150,7 +153,7 @@ def _beside(
 
 def _first_seconds(made: ServingFit, cases: Sequence[SiliconCase]) -> FloatArray:
     rows = first_rows(made.steps, cases)
-    return made.first.seconds(FirstTokenLaw(), rows.columns, rows.groups)
+    return made.first.seconds(FIRST_TOKEN_LAW, rows.columns, rows.groups)
 
 
 def _further(predicted: Predictions, half: FloatArray, kind: str, held: str, level: str = "model") -> Scored:
@@ -185,6 +188,50 @@ def _answered(scored: Sequence[SiliconCase], refused: dict[str, int]) -> Validat
     )  # fmt: skip
 
 
+def _case_set(data: Data) -> CaseSet:
+    """Inputs: model, machine, engine and version, layout, types of weights, tokens and users; times of one token.
+
+    Raises InputError where the public data are missing.
+    """
+    every = trained_on(read_cases(data.judged(FILE))[0])
+    wanted = [one for one in every if one.scored]
+    measured = tuple(Measured(_case(one, number), one.tpot) for number, one in enumerate(wanted))
+
+    @cache
+    def held_out(name: str) -> FloatArray:
+        """Predictions of every model's rows from those of the others."""
+        seconds = np.zeros(len(wanted))
+        for model in sorted({one.model.name for one in wanted}):
+            places = [place for place, one in enumerate(wanted) if one.model.name == model]
+            known, mine = [one for one in every if one.model.name != model], [wanted[place] for place in places]
+            same = [one for one in known if one.kind == mine[0].kind] or known
+            baseline = one_efficiency if name == "roofline with one efficiency" else nearest_scaled
+            seconds[places] = baseline(same, mine)
+        return seconds
+
+    def ours() -> list[StatedTime | None]:
+        made = outer(every, step_rows(every), "model unseen")
+        rows = [(made.seconds[at], np.exp(made.half[at])) for at, one in enumerate(every) if one.scored]
+        return [StatedTime(float(s), float(s / f), float(s * f)) for s, f in rows]
+
+    def baseline(name: str) -> Callable[[], list[StatedTime | None]]:
+        return lambda: [StatedTime(float(seconds)) for seconds in held_out(name)]
+
+    names = ("roofline with one efficiency", "nearest known row, scaled")
+    return CaseSet("serving", "model", measured, {"ours": ours} | {name: baseline(name) for name in names})
+
+
+def _case(one: SiliconCase, number: int) -> Case:
+    model, layout = one.model, one.layout
+    inputs: dict[str, Input] = {
+        **model_inputs(model), "machine": one.machine_name, **machine_inputs(one.machine),
+        "engine": one.engine, "version": one.version, "weights": one.stored, "tensor": layout.tensor,
+        "pipeline": layout.pipeline, "replicas": layout.replicas, "expert": layout.expert,
+        "input_tokens": one.load.input_tokens, "output_tokens": one.load.output_tokens, "users": one.load.users,
+    }  # fmt: skip
+    return Case(f"{number}: {model.name} on {one.system}, {one.load.users} users", model.name, inputs, one.kind)
+
+
 BOARD = Board(
     "How long does a token take when I serve a language model on a machine, engine or model never measured?",
     {
@@ -198,4 +245,5 @@ BOARD = Board(
         Front("Time of a further token, experts", "the model", "time of a further token, experts", "model unseen"),
         Front("Time to the first token, dense models", "the model", "time to the first token, dense", "model unseen"),
     ),
+    cases=_case_set,
 )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
-from slipstick.common.errors import InputError
 from slipstick.estimators.engine_steps.engines import ALONE
-from slipstick.estimators.engine_steps.first_token import FirstTokenLaw
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.fitting.prediction_bands import LeftOutRows, folds, left_out
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.serving.inferencex import FILE as MORE
 from slipstick.experiments.scoreboards.serving.inferencex import read_inferencex
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase, read_cases
 from slipstick.experiments.scoreboards.serving.step_fit import banded, possible, step_rows
+from slipstick.experiments.scoring.score import Data
 
 NAME, FILE = "serving", "serving/silicon.csv.gz"
 KINDS, MORE_ROWS = ("dense", "experts"), "InferenceX"
@@ -47,14 +46,7 @@ def public_cases() -> list[SiliconCase]:
 
     Raises InputError where a file of them is missing.
     """
-    return trained_on([*read_cases(_paths()[FILE])[0], *more_cases()])
-
-
-def _paths() -> dict[str, Path]:
-    paths = {name: training_file(name) for name in (FILE, MORE)}
-    if missing := [name for name, path in paths.items() if path is None]:
-        raise InputError(why_missing(missing[0]))
-    return {name: path for name, path in paths.items() if path is not None}
+    return trained_on([*read_cases(Data().known(FILE))[0], *read_inferencex(Data().known(MORE))[0]])
 
 
 def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows:
@@ -62,7 +54,7 @@ def outer(cases: Sequence[SiliconCase], rows: LawRows, held: str) -> LeftOutRows
     level = level_of(held)
     scored = {at for at, c in enumerate(cases) if _judged(c, held)}
     parts = folds(rows.groups[level], scored=scored, at_most=MOST_FOLDS if level == "version" else 0)
-    return left_out(StepLaw(), rows, parts, rows.groups["model"])
+    return left_out(STEP_LAW, rows, parts, rows.groups["model"])
 
 
 def level_of(held: str) -> str:
@@ -102,9 +94,9 @@ def refit() -> FittedFile:
         made = outer(cases, rows, held)
         scores += [score(made, rows, cases, held, kind) for kind in LABELS if held != MAKER or kind == MORE_ROWS]
     both = banded(cases)
-    fits = {StepLaw().name: both.steps, FirstTokenLaw().name: both.first}
+    fits = {STEP_LAW.name: both.steps, FIRST_TOKEN_LAW.name: both.first}
     note = "Rows of one pool of ai-dynamo/aiconfigurator (095f58a) and vngcloud/InferenceX-app (7fe6d62)."
-    digests = {name: digest(path) for name, path in _paths().items()}
+    digests = {name: digest(Data().known(name)) for name in (FILE, MORE)}
     return FittedFile(NAME, digests, len(cases), fits, tuple(scores), note, {ALONE: of_one_model(rows)})
 
 

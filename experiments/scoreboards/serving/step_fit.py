@@ -18,11 +18,11 @@ from dataclasses import replace
 import numpy as np
 
 from slipstick.estimators.engine_steps.engines import ServingFit, step_groups
-from slipstick.estimators.engine_steps.first_token import SITE, FirstTokenLaw, first_columns
+from slipstick.estimators.engine_steps.first_token import FIRST_TOKEN_LAW, SITE, first_columns
 from slipstick.estimators.engine_steps.prompt_steps import LoopSteps, first_parts
 from slipstick.estimators.engine_steps.step_amounts import Shares
 from slipstick.estimators.engine_steps.step_device import Device
-from slipstick.estimators.engine_steps.step_law import StepLaw, StepSum, columns_of, least_seconds
+from slipstick.estimators.engine_steps.step_law import STEP_LAW, StepSum, columns_of, least_seconds
 from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
@@ -107,8 +107,8 @@ def possible(cases: Sequence[SiliconCase]) -> list[SiliconCase]:
 def first_rows(steps: LawFit, cases: Sequence[SiliconCase]) -> LawRows:
     """First tokens of cases, from what the fitted steps take."""
     rows = step_rows(cases)
-    tpot = steps.seconds(StepLaw(), rows.columns, rows.groups)
-    values = steps.values(StepLaw(), rows.groups, len(cases))
+    tpot = steps.seconds(STEP_LAW, rows.columns, rows.groups)
+    values = steps.values(STEP_LAW, rows.groups, len(cases))
     made = []
     for at, case in enumerate(cases):
         numbers = StepParameters(**{name: float(value[at]) for name, value in values.items()})
@@ -123,13 +123,13 @@ def first_rows(steps: LawFit, cases: Sequence[SiliconCase]) -> LawRows:
 
 def fitted(cases: Sequence[SiliconCase]) -> ServingFit:
     """Both laws fitted to cases, without stretched bands."""
-    steps = fit(StepLaw(), step_rows(cases))
-    return ServingFit(steps, fit(FirstTokenLaw(), first_rows(steps, cases)))
+    steps = fit(STEP_LAW, step_rows(cases))
+    return ServingFit(steps, fit(FIRST_TOKEN_LAW, first_rows(steps, cases)))
 
 
 def banded(cases: Sequence[SiliconCase]) -> ServingFit:
     """Both laws fitted to cases, their bands stretched to hold 80 % of models left out."""
     rows = step_rows(cases)
-    steps = calibrated(StepLaw(), rows, rows.groups["model"])
+    steps = calibrated(STEP_LAW, rows, rows.groups["model"])
     first = first_rows(steps, cases)
-    return ServingFit(steps, calibrated(FirstTokenLaw(), first, first.groups["model"]))
+    return ServingFit(steps, calibrated(FIRST_TOKEN_LAW, first, first.groups["model"]))

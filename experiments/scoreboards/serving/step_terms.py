@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipstick.estimators.engine_steps.step_law import StepLaw
-from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
+from slipstick.estimators.fitting.fitted_model import FormulaLaw, LawFit, LawRows
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds
 from slipstick.experiments.scoreboards.serving.serving_refit import GENERATION, LABELS, label, level_of, public_cases
 from slipstick.experiments.scoreboards.serving.serving_rows import SiliconCase
@@ -33,11 +33,11 @@ CHOICES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 HELD = ("model unseen", GENERATION)
 
 
-def law_of(choice: str) -> StepLaw:
+def law_of(choice: str) -> FormulaLaw:
     """The law of a step under one of `CHOICES`."""
     levels: dict[str, tuple[str, ...]] = {**dict.fromkeys(ONE, ()), **CHOICES[choice]}
-    changed = (replace(one, levels=levels.get(one.name, one.levels)) for one in StepLaw().parameters)
-    return StepLaw(parameters=tuple(changed))
+    changed = (replace(one, levels=levels.get(one.name, one.levels)) for one in STEP_LAW.parameters)
+    return replace(STEP_LAW, parameters=tuple(changed))
 
 
 def outer_folds(cases: list[SiliconCase], rows: LawRows, held: str) -> tuple[Fold, ...]:
@@ -46,7 +46,7 @@ def outer_folds(cases: list[SiliconCase], rows: LawRows, held: str) -> tuple[Fol
     return folds(rows.groups[level_of(held)], scored=scored)
 
 
-def chosen(rows: LawRows, words: str) -> tuple[StepLaw, LawFit]:
+def chosen(rows: LawRows, words: str) -> tuple[FormulaLaw, LawFit]:
     """The choice that errs least on models left out of rows, and its fit; prints what all err by."""
     fits = {name: calibrated(law_of(name), rows, rows.groups["model"]) for name in CHOICES}
     inner = {name: made.inner or np.inf for name, made in fits.items()}

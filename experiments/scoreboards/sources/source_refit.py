@@ -20,7 +20,7 @@ from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.cpu.saturating_loops import STREAMS
 from slipstick.estimators.engine_steps.engines import SERVERS
 from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS
-from slipstick.estimators.engine_steps.step_law import StepLaw
+from slipstick.estimators.engine_steps.step_law import STEP_LAW
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
 from slipstick.estimators.fitting.fitted_model import (
@@ -29,13 +29,13 @@ from slipstick.estimators.fitting.fitted_model import (
     SOURCE,
     UNGROUPED,
     Columns,
+    FormulaLaw,
     Grouping,
     LawFit,
     LawRows,
     ParameterPrior,
     slopes_of,
 )
-from slipstick.estimators.fitting.formula_model import FormulaLaw
 from slipstick.estimators.fitting.scores import LEVEL
 from slipstick.estimators.fitting.source_effects import FACTOR, FIXED, NAME, effect_of, source_effect
 from slipstick.estimators.serving.deployment import TYPICAL
@@ -60,7 +60,7 @@ ELEMENTS, TRIAD_BYTES = 33_554_432, 24
 KIND, ANSWERED = "kind", "answered"
 APART = 0.2
 """Standard deviation of log time that is expected of kinds, and of collections of all kinds; worth four of them."""
-FIXED_AT = [one.name for one in StepLaw().parameters].index(FIXED)
+FIXED_AT = [one.name for one in STEP_LAW.parameters].index(FIXED)
 OWN, CERTAIN = "own", 100
 """The collection that a law was fitted to, and rows at 1 by which it is certain."""
 
@@ -114,7 +114,7 @@ def collections() -> Iterator[Collection]:
 
 
 def _servers() -> Iterator[Collection]:
-    law = StepLaw()
+    law = STEP_LAW
     rows, made = whole_batches.law_rows(whole_batches.other_servers()), load_fitted("serving").fit(law.name)
     for source in sorted({*rows.source}):
         one = rows.take(np.flatnonzero([name == source for name in rows.source]))

@@ -36,7 +36,7 @@ from slipstick.estimators.sparse.spmv_devices import (
     amount_table,
     anchored,
 )
-from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
+from slipstick.experiments.calibrate.public_data import scored_file, training_file
 from slipstick.experiments.scoring.score import MAPE, Data, Scored, labelled
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine, name_of_device
@@ -237,10 +237,7 @@ def fit_public(stored: str = "csr") -> TrainedDevices:
 
     Raises InputError where the public data are not there.
     """
-    times, matrices = training_file(TIMES), training_file(MATRICES)
-    if times is None or matrices is None:
-        raise InputError(why_missing(TIMES))
-    known, _ = read_products(times, matrices, stored)
+    known, _ = read_products(Data().known(TIMES), Data().known(MATRICES), stored)
     return left_out(known, _costs(known))
 
 

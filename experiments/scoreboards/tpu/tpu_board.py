@@ -3,20 +3,28 @@
 The model is fitted to step rates alone; what is scored was held out by batch, by width, or because it was traced.
 
 The TPU step model fitted to measured step times, and how far measurements scatter around it.
+
+One side of a step on a TPU alone: what the device takes, or its infeed.
+
+Public measurements of training steps on a Cloud TPU v2-8 (ParaDnn): step rates, and shares from profiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
+from slipstick.common.readers import read_csv_rows, read_number
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.estimators.base.estimate import Spread
+from slipstick.estimators.base.schedule_model import FormulaSchedule
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import Calibration, from_fit
@@ -25,17 +33,62 @@ from slipstick.estimators.fitting.least_squares import fit_least_squares
 from slipstick.estimators.fitting.scores import log_errors, mean_error
 from slipstick.estimators.fitting.student_t import student_scale, student_scatter
 from slipstick.estimators.schedules.infeed import InfeedOverlap, infeed_share
-from slipstick.estimators.symbolic.formula import parameters, with_parameters
+from slipstick.estimators.symbolic.formula import Formula, parameters, with_parameters
 from slipstick.estimators.tpu.tpu_step import TpuOperations
 from slipstick.experiments.calibrate.public_data import scored_file, training_file, why_missing
 from slipstick.experiments.question.registry import CALIBRATIONS
-from slipstick.experiments.scoreboards.tpu.one_lane import Lane
-from slipstick.experiments.scoreboards.tpu.tpu_data import BOUND, STEPS, SYMBOLS, TRACES, Row, read_steps, read_traces
 from slipstick.experiments.scoring.fitted_files import ShippedFiles
 from slipstick.experiments.scoring.score import Board, Data, Front, Metric, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow, skipped
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.networks.data_parallel import data_parallel_mlp
+
+STEPS = "tpu/paradnn_tpu_fc.csv"
+TRACES = "tpu/paradnn_tpu_fc_trace.csv"
+KEY = ("layer", "node", "input", "output", "bs")
+SYMBOLS = ("layers", "width", "inputs", "outputs", "batch")
+"""What the workload calls the columns of `KEY`."""
+BOUND = 5.0
+"""Infeed share [%] above which a step is called infeed-bound; no measured share lies between 1 and 5 %."""
+
+Row = tuple[float, ...]
+
+
+def read_steps(path: Path) -> dict[Row, float]:
+    """Measured step times [s] by (layers, width, inputs, outputs, batch)."""
+    steps = {}
+    for line, row in read_csv_rows(path, (*KEY, "step_per_sec")):
+        key = tuple(read_number(row[name], path, line, name, low=1) for name in KEY)
+        steps[key] = 1 / read_number(row["step_per_sec"], path, line, "step_per_sec", low=1e-9)
+    return steps
+
+
+def read_traces(path: Path) -> dict[Row, tuple[float, float]]:
+    """Mean infeed share and matrix share [%] of the profiled runs, by the same key."""
+    traces = {}
+    for line, row in read_csv_rows(path, (*KEY, "infeed_m", "flops_perc_m")):
+        key = tuple(read_number(row[name], path, line, name, low=1) for name in KEY)
+        infeed = read_number(row["infeed_m"], path, line, "infeed_m", 0, 100)
+        traces[key] = (infeed, read_number(row["flops_perc_m"], path, line, "flops_perc_m", 0, 100))
+    return traces
+
+
+@dataclass(frozen=True)
+class Lane(FormulaSchedule):
+    """The total time of one lane of `InfeedOverlap` alone: to look at a side by itself."""
+
+    name: str
+
+    def lane(self, op: Op) -> str:
+        """As `InfeedOverlap`."""
+        return InfeedOverlap().lane(op)
+
+    def formula(self, workload: Workload, machine: Machine) -> Formula:
+        """The formula ``time.NAME``: seconds of this lane alone."""
+        return Formula(symbol(f"time.{self.name}"), "s", f"the {self.name} alone")
+
 
 FIXED = ("operation.link_efficiency",)
 """Not fitted: sums over the cores and the optimizer's traffic both grow with the parameters, so step times cannot
@@ -158,10 +211,7 @@ def refit() -> ShippedFiles:
 
     Raises InputError where the measurements are not here.
     """
-    steps, traces = training_file(STEPS), training_file(TRACES)
-    if steps is None or traces is None:
-        raise InputError(why_missing(STEPS if steps is None else TRACES))
-    known, traced = read_steps(steps), read_traces(traces)
+    known, traced = read_steps(Data().known(STEPS)), read_traces(Data().known(TRACES))
     untraced = {key: time for key, time in known.items() if key not in traced}
     apart = with_share_scatter(fit(list(untraced), np.array(list(untraced.values()))), traced)
     fitted = fit(list(known), np.array(list(known.values())))

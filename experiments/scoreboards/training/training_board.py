@@ -3,17 +3,28 @@
 One law is fitted to Megatron (MLPerf and Megatron-Bridge), FSDP (llm-foundry) and other people's trainers. What is left
 out of a fit is left out of all sources. Baselines: a roofline with one fitted share of the peak, and the nearest known
 run at the same flop/s a device, both of the same stack; and the rule of thumb.
+
+Scoreboard: MLPerf training rows whose layout is not published, under the layout that the planner picks.
+
+Each row is its model, accelerators and batch; the layout is the fastest that fits in memory by terms fitted without
+what is scored. Rows whose layout is published are scored so too: what the search costs stands beside the figures with
+the published one. GPT-3 is in no fit. Left out: LoRA, TPUs and Gaudi (other stacks), rows without a step, marked ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.training.time_breakdown import TrainingTerms
+from slipstick.estimators.training.training_law import TrainingFit
+from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.calibrate.public_data import scored_file
+from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
 from slipstick.experiments.scoreboards.training.own_steps_scores import grown
 from slipstick.experiments.scoreboards.training.training_coverage import memory_row, memory_scored
 from slipstick.experiments.scoreboards.training.training_fit import (
@@ -24,8 +35,11 @@ from slipstick.experiments.scoreboards.training.training_fit import (
     by_software,
     fitted,
     judged,
+    key_of,
     left_out,
     outer_folds,
+    terms_of,
+    together,
     trainers_left_out,
     unplaced,
 )
@@ -36,15 +50,71 @@ from slipstick.experiments.scoreboards.training.training_rows import (
     TrainingRun,
     software_of,
     training_runs,
+    unplaced_runs,
 )
 from slipstick.experiments.scoreboards.training.training_scores import (
     baseline_errors,
     figures,
     peak_share,
 )
-from slipstick.experiments.scoreboards.training.training_searched import searched_scores
+from slipstick.experiments.scoring.model_inputs import machine_inputs, model_inputs
+from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
+from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
+
+CASES: Mapping[str, tuple[str, tuple[float, float]]] = {
+    "accelerator unseen": ("system", (0.08, 0.20)),
+    "model unseen": ("model", (0.13, 0.22)),
+}
+SEARCHED = "layout searched"
+
+
+def searched(run: TrainingRun, terms: TrainingTerms) -> TrainingRun:
+    """The run under the fastest layout that fits; `InputError` where none does."""
+    trained = TrainedBatch(run.model, run.machine, run.batch, run.sequence, run.precision, "megatron", terms=terms)
+    return replace(run, layout=TrainingSearch(trained, run.devices).run(1).best[0].layout)
+
+
+def searched_scores(path: Path, stack: Sequence[TrainingRun], most: int) -> Iterator[Scored]:
+    """Scale, accelerator and model left out, each with terms fitted without them.
+
+    Parameters
+    ----------
+    stack
+        Runs with published layouts, which the terms are fitted to.
+    most
+        Devices of the largest run that the fit for larger ones sees.
+    """
+    runs = unplaced_runs(path)
+    small, large = [run for run in stack if run.devices <= most], [run for run in runs if run.devices > most]
+    near = [run for run in runs if run.devices <= most]
+    made = _judged(fitted(small, "model"), large, "scale")
+    yield figures(
+        f"above {most} accelerators, {SEARCHED}",
+        "scale",
+        made,
+        baseline_errors(large, near),
+        (0.08, 0.20),
+        ", ".join(f"{run.model.name} on {run.devices} {run.system}" for run in large),
+    )
+    for case, (key, goals) in CASES.items():
+        parts, base = [], dict[str, list[float]]()
+        for one in sorted(set(key_of(runs, key))):
+            mine, others = ([run for run in runs if (key_of([run], key) == [one]) is same] for same in (True, False))
+            known = [run for run in stack if key_of([run], key) != [one]]
+            parts.append(_judged(fitted(known, key), mine, one))
+            for name, values in baseline_errors(mine, others).items():
+                base.setdefault(name, []).extend(values)
+        yield figures(
+            f"{case}, {SEARCHED}", case, together(parts), base, goals,
+            "; ".join(f"{p.held_out[0]}: {np.median(np.abs(np.expm1(p.errors))):.1%} median" for p in parts),
+        )  # fmt: skip
+
+
+def _judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> LeftOutRuns:
+    return judged(fit, [searched(run, terms_of(fit, run)) for run in runs], held_out)
+
 
 MOST_KNOWN = 512
 """Accelerators of the largest MLPerf run that the fit of larger ones may see."""
@@ -164,6 +234,70 @@ def _key(run: TrainingRun) -> tuple[object, ...]:
     return run.source, run.system, run.model.name, run.devices, run.batch, run.sequence, run.precision, run.seconds
 
 
+LAYOUT = ("tensor", "pipeline", "data", "context", "expert", "chunks", "micro", "shard", "recompute")
+
+
+def _case_set(data: Data) -> CaseSet:
+    """Inputs: model and its sizes, system, devices, layout, batch, sequence, precision; times are of one step.
+
+    Raises InputError where the public data are missing.
+    """
+    paths = {source: scored_file(file, data.scored) for source, file in FILES.items()}
+    if not any(paths.values()):
+        data.judged(FILES["mlperf"])  # says which is missing
+    runs = {source: training_runs(source, path)[0] if path else [] for source, path in paths.items()}
+    flat = [run for source in runs for run in runs[source]]
+    measured = tuple(Measured(_case(run, number), run.seconds) for number, run in enumerate(flat))
+
+    @cache
+    def held_out() -> LeftOutRuns:
+        """Each system's runs from a fit without them, in the order of the runs."""
+        made = together([left_out(flat, source, "system") for source in FILES if runs[source]])
+        place = {run: at for at, run in enumerate(made.runs)}
+        order = np.array([place[run] for run in flat], dtype=np.intp)
+        return LeftOutRuns(tuple(flat), tuple(run.system for run in flat), made.errors[order], made.half[order])
+
+    def ours() -> list[StatedTime | None]:
+        made = held_out()
+        return [_banded(*one) for one in zip(flat, made.errors.tolist(), made.half.tolist(), strict=True)]
+
+    @cache
+    def baselines() -> dict[str, list[float]]:
+        """Log errors of the baselines, by run; each system's from the others of its stack."""
+        base: dict[str, list[float]] = {}
+        for source, system in sorted({(run.source, run.system) for run in flat}):
+            places = [place for place, run in enumerate(flat) if (run.source, run.system) == (source, system)]
+            stack = [run for run in flat if SOFTWARE[run.source] == SOFTWARE[source]]
+            others = [run for run in stack if run.system != system] or stack
+            for name, values in baseline_errors([flat[place] for place in places], others).items():
+                column = base.setdefault(name, [0.0] * len(flat))
+                for place, value in zip(places, values, strict=True):
+                    column[place] = value
+        return base
+
+    def baseline(name: str) -> Sequence[StatedTime | None]:
+        return [StatedTime(run.seconds * float(np.exp(e))) for run, e in zip(flat, baselines()[name], strict=True)]
+
+    names = ("roofline with one fitted share", "nearest known run, scaled", RULE)
+    references = {"ours": ours} | {name: lambda name=name: baseline(name) for name in names}
+    return CaseSet("training", "system", measured, references)
+
+
+def _banded(run: TrainingRun, error: float, half: float) -> StatedTime:
+    middle = run.seconds * float(np.exp(error))
+    return StatedTime(middle, middle * float(np.exp(-half)), middle * float(np.exp(half)))
+
+
+def _case(run: TrainingRun, number: int) -> Case:
+    layout, model = run.layout, run.model
+    inputs: dict[str, Input] = {
+        **model_inputs(model), "source": run.source, "system": run.system, "devices": run.devices, "batch": run.batch,
+        "sequence": run.sequence, "precision": run.precision, **machine_inputs(run.machine),
+        **{name: getattr(layout, name) for name in LAYOUT},
+    }  # fmt: skip
+    return Case(f"{number}: {run.source}, {model.name} on {run.devices} {run.system}", run.system, inputs, run.source)
+
+
 BOARD = Board(
     "How long does a training step take on accelerators, models or cluster sizes never measured?",
     {
@@ -182,4 +316,5 @@ BOARD = Board(
         Front("Training step, trainer not named", "the trainer", TRAINER, TRAINER, OTHERS),
         Front("Training step (FSDP)", "the system", "system left out", "system left out", "training: llm-foundry"),
     ),
+    cases=_case_set,
 )

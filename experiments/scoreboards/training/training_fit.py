@@ -9,22 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.fitted_model import SOURCE, UNGROUPED, LawRows
 from slipstick.estimators.fitting.prediction_bands import Fold, calibrated, folds, mean_inner
 from slipstick.estimators.training.layout_step_time import TrainingStep
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import (
+    TRAINING_LAW,
     UNNAMED,
     TrainingFit,
-    TrainingLaw,
     columns_of,
     stacks_of,
     training_groups,
     vendor_of,
 )
-from slipstick.experiments.calibrate.public_data import training_file, why_missing
+from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.training.training_coverage import facts_of
 from slipstick.experiments.scoreboards.training.training_rows import (
     FILES,
@@ -36,6 +35,7 @@ from slipstick.experiments.scoreboards.training.training_rows import (
     software_of,
     training_runs,
 )
+from slipstick.experiments.scoring.score import Data
 
 NAME = "training"
 RELEASED = ("mlperf", "megatron-bridge")
@@ -79,7 +79,7 @@ def fitted(runs: Sequence[TrainingRun], key: str) -> TrainingFit:
     model or a system without a twin, so that no model is predicted by its family, and families decide beside `key`.
     """
     keys = dict.fromkeys([FAMILY if key in ("model", "release") else key, FAMILY])
-    made = calibrated(TrainingLaw(), law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")
+    made = calibrated(TRAINING_LAW, law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")
     vendors = {name: {vendor_of(run.machine) for run in each} for name, each in by_software(runs).items()}
     return TrainingFit(made, stacks_of(vendors))
 
@@ -207,12 +207,7 @@ def known_runs() -> dict[str, list[TrainingRun]]:
     InputError
         Where a file is missing.
     """
-    made = {}
-    for source, file in FILES.items():
-        if (path := training_file(file)) is None:
-            raise InputError(why_missing(file))
-        made[source] = training_runs(source, path)[0]
-    return made
+    return {source: training_runs(source, Data().known(file))[0] for source, file in FILES.items()}
 
 
 def unplaced() -> list[TrainingRun]:
@@ -262,4 +257,4 @@ def refit() -> FittedFile:
         "InternLM/InternEvo (c628a8c), bigscience-workshop/bigscience (9e64ede), NVIDIA-NeMo/Automodel (36044ad)."
     )
     files = {file: digest(path) for file in FILES.values() if (path := training_file(file))}
-    return FittedFile(NAME, files, len(runs), {TrainingLaw().name: fit.fit}, tuple(scores), note, facts)
+    return FittedFile(NAME, files, len(runs), {TRAINING_LAW.name: fit.fit}, tuple(scores), note, facts)

@@ -13,8 +13,8 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, load_fitted
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, LawFit, LawRows, ParameterPrior
-from slipstick.estimators.fitting.formula_model import FormulaLaw, plain_fit
+from slipstick.estimators.fitting.fitted_model import Columns, FormulaLaw, Grouping, LawFit, LawRows, ParameterPrior
+from slipstick.estimators.fitting.formula_model import plain_fit
 from slipstick.estimators.fitting.prediction_bands import calibrated, folds, left_out, stretch
 
 

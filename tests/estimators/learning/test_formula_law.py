@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slipstick.estimators.fitting.formula_model import FormulaLaw, expected, plain_fit
+from slipstick.estimators.fitting.fitted_model import FormulaLaw
+from slipstick.estimators.fitting.formula_model import expected, plain_fit
 
 WORK = np.exp(np.random.default_rng(1).uniform(-6.0, 6.0, 200))
 LINE = FormulaLaw(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipstick.experiments.scoreboards.dlbricks.timed_sequences import (
+from slipstick.experiments.scoreboards.dlbricks.dlbricks_board import (
     TimedSequences,
     call_seconds,
     carried,

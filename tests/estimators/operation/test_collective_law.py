@@ -20,8 +20,14 @@ from slipstick.estimators.interconnect.collective_law import (
 )
 from slipstick.estimators.interconnect.collectives import Collectives
 from slipstick.experiments.calibrate.public_data import data_folder
-from slipstick.experiments.scoreboards.parallel.collective_systems import FOLDER, described, nccl_timings, timings
-from slipstick.experiments.scoreboards.parallel.collectives_board import law_rows, together
+from slipstick.experiments.scoreboards.parallel.collectives_board import (
+    FOLDER,
+    described,
+    law_rows,
+    nccl_timings,
+    timings,
+    together,
+)
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op
