@@ -17,7 +17,7 @@ from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.gpu.gpu_step import ANOTHER_CLASS, STREAMS, gpu_step, program_shares
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
-from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_kernels
+from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_values
 from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.programs.program_sides import bounds
@@ -164,7 +164,7 @@ ISSUED = ("issue", "")
 def test_the_fit_and_the_answer_are_one_formula(device: str) -> None:
     """What ships, by the law that was fitted and by the formula that answers: groups of the machine included."""
     fit = load_fitted(PROGRAMS_FILE).fit(NAME)
-    names = list(program_kernels("").sides["compute"])
+    names = [name.removeprefix("compute.") for name in program_values("") if name.startswith("compute.")]
     one = timed("", device, {"a": Program(OPERATIONS, ())}, names, np.zeros(1))
     told = np.exp(program_rows.FittedPrograms(tuple(names), fit).logs(one))
     on_device = ProgramRuntimes().times(OPERATIONS, machine(device)).sum()
