@@ -8,13 +8,13 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, Same
-from slipstick.estimators.base.operation_model import Clock, FormulaModel, amounts_of, require_bound
+from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, require_bound
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.gpu.kernels.matrix_tiles import overlapped
@@ -110,19 +110,14 @@ class ProgramRuntimes(FormulaModel):
         return Formula(least, "s", SOURCE, FrozenDict(terms))
 
     def amount(self, op: Op, name: str) -> Amount:
-        """See `amounts`."""
-        return self.amounts((op,), name)[0]
-
-    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
-        """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of their classes."""
+        """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
         counted, fit = COUNTED.get(name.removeprefix("operation.")), _fitted(name)
         if fit is None:
-            return [counted(op) for op in operations] if counted else amounts_of(operations, name)
+            return counted(op) if counted else amount_of(op, name)
         values = program_values(*fit[:2], self.fitted)
         if (side := SLOW.get(fit[2])) is None:
-            return [values["gap"] if fit[2] == "gap" else values["step"] * STEP_CLOCK] * len(operations)
-        classes = {one.removeprefix(f"{side}.") for one in values if one.startswith(f"{side}.")}
-        return [_slowness(op, side, values, classes) for op in operations]
+            return values["gap"] if fit[2] == "gap" else values["step"] * STEP_CLOCK
+        return _slowness(op, side, values)
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
@@ -141,12 +136,12 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
     return (rest.removesuffix(f".{fitted}"), mode, fitted) if fitted and mode in (EAGER, COMPILED) else None
 
 
-def _slowness(op: Op, side: str, values: Mapping[str, float], classes: Collection[str]) -> float:
+def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
     """That of a side of the operation's class, in its type, times that of a convolution's shape for each octave.
 
     Of the arithmetic no less than 1, as the law has it: no rate is above the peak.
     """
-    name = relative(kernel_class(op), classes)
+    name = relative(kernel_class(op), lambda one: f"{side}.{one}" in values)
     slowness = values[f"{side}.{name}"] * values[f"machine.{side}"]
     if op.dtype in HALF:
         slowness *= values[f"{NARROW}.{side}"] * values[f"{NARROW}.{side}.{name}"]
