@@ -22,7 +22,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown, shown
 from slipstick.common.records import FrozenDict, Same
-from slipstick.common.size_column import SizeColumn, Sized, hypot, is_column, log, number, smallest, where
+from slipstick.common.size_column import Sized, hypot, is_column, log, number, smallest, where
 from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
@@ -42,7 +42,6 @@ from slipstick.estimators.gpu.gpu_bands import (
     band,
     of_libraries,
     outside,
-    spent_in_columns,
     spent_on,
     uneven,
     uneven_share,
@@ -262,14 +261,6 @@ def _measured_kernels(
     return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
 
 
-@dataclass(frozen=True)
-class GpuStep:
-    """An estimator, and what its band depends on."""
-
-    estimator: Calibration
-    conditions: tuple[Condition, ...] = ()
-
-
 def gpu_step(
     known: DeviceCalibration,
     machine: Machine,
@@ -280,8 +271,8 @@ def gpu_step(
     *,
     programs: bool = False,
     library: str = "",
-) -> GpuStep:
-    """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
+) -> tuple[Calibration, tuple[Condition, ...]]:
+    """The estimator of a workload on a GPU, or on many, and what its band depends on: measured kernels, scheduled.
 
     `schedule`: `HostIssue` where None.
     `links`: what collectives take, where the workload has some.
@@ -310,15 +301,9 @@ def gpu_step(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
     if not workload.symbols <= {*workload.defaults, *(run or {})}:
-        return GpuStep(made)
-    time: Sized
-    if columns:
-        bound, seconds, elapsed = estimator.in_columns(workload, machine, run or {})
-        spent = spent_in_columns(bound, seconds, device.share)
-        time = elapsed.view(SizeColumn)
-    else:
-        answer = estimator.estimate(workload, machine, run)
-        time, spent = answer.time, spent_on(answer, estimator.bound(workload, machine, run), device.share)
+        return made, ()
+    time, bound = estimator.time(workload, machine, run), estimator.bound(workload, machine, FrozenDict(run or {}))
+    spent = spent_on(bound, estimator.once(bound, machine), device.share)
     eager = machine.runtime.mode == "eager"
     odd = UNEVEN * (uneven_share(spent) >= LEAST_SHARE) if eager else 0.0
     host = _host_seconds(estimator.schedule, workload, machine)
@@ -340,16 +325,14 @@ def gpu_step(
     def width(without: Collection[Condition]) -> Sized:
         names = [one.name for one in without]
         between = 0.0 if DIES in names else crossing
-        if not is_column(leaves) and leaves and SECOND not in names:
-            return hypot(apart, between)
         kernels = every if set(names) <= {SECOND, ROWS, DIES} else kernels_band(*names)
         known = hypot(kernels, between, 0.0 if ROWS in names else odd)
-        return where(leaves, hypot(apart, between), known) if is_column(leaves) and SECOND not in names else known
+        return known if SECOND in names else where(leaves, hypot(apart, between), known)
 
     common = np.sqrt(np.maximum(every**2 - unshared**2, 0.0))
     made = replace(made, residual_std=width(()), common_std=number(common))
     if columns:
-        return GpuStep(made)
+        return made, ()
     second_says = f"a second model, fitted to PyTorch programs, says {shown(other or 0.0, 's')}" if leaves else ""
     candidates = [
         *linked,
@@ -359,7 +342,7 @@ def gpu_step(
     ]
     candidates += [*(uneven(spent) if eager else []), *of_others(known, machine, spent)]
     candidates += [uncounted_condition(workload)] if workload.uncounted else []
-    return GpuStep(made, widening(candidates, width))
+    return made, widening(candidates, width)
 
 
 DIES = "machine.dies"

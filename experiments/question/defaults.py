@@ -251,13 +251,13 @@ def _gpu(query: Asked) -> Default:
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
     programs = query.row.law == "kernels in programs"
-    made = gpu_step(
+    made, conditions = gpu_step(
         gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs, library=unmeasured
     )
     issued = "timed by themselves" if alone else issued
     ran = f" with {library}" if library else ""
     what = f"kernels as measured on {gpu_kernels().devices} GPUs{ran}, {issued}"
-    return Default(converted, machine, made.estimator, what, made.conditions)
+    return Default(converted, machine, made, what, conditions)
 
 
 def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, str]:
