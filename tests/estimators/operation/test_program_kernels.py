@@ -366,7 +366,7 @@ def test_backward_passes_in_16_bits_are_classes_of_their_own() -> None:
     names = ("gemm", "convolution.last", "convolution.last.backward", "pool.backward", "pool", "gemm.thin.backward")
     known = ("gemm", "convolution", "convolution.backward", "pool", "elementwise")
     nearest = ["gemm", "convolution", "convolution.backward", "pool", "pool", "gemm"]
-    assert [relative(name, known) for name in names] == nearest
+    assert [relative(name, known.__contains__) for name in names] == nearest
 
 
 @pytest.mark.parametrize("name", ["l40s", "rtx-5090", "a100-sxm-80gb"])
