@@ -67,7 +67,6 @@ from slipstick.estimators.interconnect.collectives import Collectives, DeviceAnd
 from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
@@ -234,7 +233,6 @@ def _measured_kernels(
 ) -> MeasuredKernels:
     forecast = known.it.forecast(machine)
     belief = forecast.belief
-    bounds = declared(KernelParameters)
     measured = [one.name for one in known.it.classes if one.fits]
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
@@ -248,7 +246,7 @@ def _measured_kernels(
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
-        values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
+        values = belief.inside(source)
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
         several = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
         kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if several else 0.0})
