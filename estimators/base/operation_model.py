@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
+from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import Same
 from slipstick.common.size_column import aligned
@@ -125,6 +127,67 @@ class FormulaModel(OperationModel, Protocol):
             for index, side in zip(rows.indices.tolist(), np.argmax(np.stack(sides), axis=0).tolist(), strict=True):
                 bounds[index] = names[side]
         return bounds
+
+
+class JointModel(FormulaModel):
+    """Several models, each of which answers for some operations (`answering`).
+
+    Their parameters have the names of the parts before theirs. The first part says caches and clock.
+    """
+
+    @property
+    @abstractmethod
+    def parts(self) -> Mapping[str, FormulaModel]:
+        """By name."""
+
+    @abstractmethod
+    def answering(self, op: Op) -> tuple[str, ...]:
+        """Names of the parts whose formulas make an operation's; the last one counts its amounts."""
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The parts that answer, and their keys."""
+        return tuple((name, self.parts[name].key(op, machine)) for name in self.answering(op))
+
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """Where each part that answers does."""
+        return all(self.parts[name].holds_open(op, machine) for name in self.answering(op))
+
+    def form(self, machine: Machine) -> Hashable:
+        """The forms of all parts, and their classes; None where one has none."""
+        forms = []
+        for name, part in self.parts.items():
+            module, form = type(part).__module__, promised_form(part, machine)
+            if form is None or not module.startswith("slipstick."):
+                return None
+            forms.append((name, f"{module}.{type(part).__qualname__}", form))
+        return tuple(forms)
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """That of the part that answers."""
+        return self.formula_of(self.answering(op)[0], op, machine)
+
+    def formula_of(self, name: str, op: Op, machine: Machine) -> Formula:
+        """The formula of a part, its parameters renamed."""
+        part = self.parts[name]
+        renamed = {f"parameter.{one}": symbol(f"parameter.{name}.{one}") for one in parameters(part)}
+        return part.formula(op, machine).substitute(renamed)
+
+    def amount(self, op: Op, name: str) -> Amount:
+        """As the part counts it."""
+        return self.parts[self.answering(op)[-1]].amount(op, name)
+
+    def caches(self, machine: Machine) -> str:
+        """As the first part has them."""
+        return next(iter(self.parts.values())).caches(machine)
+
+    def runs_at(self) -> Clock:
+        """As the first part."""
+        return next(iter(self.parts.values())).runs_at()
+
+    def check_free(self, free: Sequence[str]) -> None:
+        """Raise InputError where one of the parts does."""
+        for part in self.parts.values():
+            part.check_free(free)
 
 
 def is_formula(model: object) -> TypeGuard[FormulaModel]:

@@ -227,11 +227,11 @@ class ComposedEstimator(EstimatorBase):
     ) -> tuple[Workload, FloatArray, Outcome]:
         """The bound operations, seconds of one execution of each, and what the schedule makes of them."""
         bound = self.bound(workload, machine, run)
-        times = self._once(bound, machine)[bound.distinct.place]
+        times = self.once(bound, machine)[bound.distinct.place]
         numbers = {**self.graph(workload, machine).defaults, **run}
         return bound, times, self.schedule.combine(bound, times, machine, numbers)
 
-    def _once(self, bound: Workload, machine: Machine) -> FloatArray:
+    def once(self, bound: Workload, machine: Machine) -> FloatArray:
         """Seconds of one execution of each distinct operation, shape (distinct,); of columns (distinct, points)."""
         return seconds_of(self.operation, bound.distinct.operations, self.as_found(bound, machine))
 
@@ -246,7 +246,7 @@ class ComposedEstimator(EstimatorBase):
         """
         run = FrozenDict({**self.schedule.run_defaults(machine), **run})
         bound = self.bound(workload, machine, run)
-        once = self._once(bound, machine)
+        once = self.once(bound, machine)
         if not isinstance(self.schedule, FormulaSchedule):
             raise InputError(f"the schedule {type(self.schedule).__name__} is no formula: it takes one size at a time")
         numbers = {**self.graph(workload, machine).defaults, **run}

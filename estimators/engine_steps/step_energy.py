@@ -103,6 +103,8 @@ def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, For
     bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
     flop = symbol("operation.narrow_flop") / product_of_fields(machine.peak_factors(unit, narrow))
     flop += symbol("operation.plain_flop") / product_of_fields(machine.peak_factors(unit, plain))
+    faster = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK))
+    flop *= faster  # the law's work is that of the rated clock
     read = Smallest(1, symbol("operation.bytes_moved") / bandwidth / time)
     odds = symbol("parameter.base") + symbol("parameter.read") * read
     odds += symbol("parameter.flop") * Smallest(1, flop / time)
@@ -111,8 +113,7 @@ def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, For
     drawn = MOST * rated / (1 + sp.exp(-odds))
     above = Largest(drawn - idle, 0)
     memory = Smallest(above, MEMORY * rated * read)
-    raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK)) ** 3
     capped = Smallest(symbol("machine.power.cap"), drawn)
-    free = Largest(drawn + (above - memory) * (raised - 1), capped)
+    free = Largest(drawn + (above - memory) * (faster**3 - 1), capped)
     taken = time * symbol("operation.devices")
     return Formula(capped * taken, "J", SOURCE), Formula(free * taken, "J", SOURCE)

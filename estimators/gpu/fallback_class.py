@@ -56,12 +56,8 @@ def beyond(op: Op) -> Beyond | None:
 
     Sizes must be numbers.
     """
-    places = [
-        Beyond(dim, float(op.dims[dim]), low, high)
-        for dim, (low, high) in _measured(op).items()
-        if not low <= float(op.dims[dim]) <= high
-    ]
-    return max(places, key=lambda place: place.octaves, default=None)
+    places = (Beyond(dim, float(op.dims[dim]), *ends) for dim, ends in _measured(op).items())
+    return max((place for place in places if place.octaves > 0), key=lambda place: place.octaves, default=None)
 
 
 def _octaves(value: Sized, low: float, high: float) -> Sized:

@@ -13,8 +13,6 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import share_shown
 from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, log, number, smallest
 from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
-from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.gpu.fallback_class import Beyond, beyond, spread_beyond, stored_narrower
 from slipstick.estimators.gpu.kernels.kernel_classes import class_of
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
@@ -52,23 +50,12 @@ class Spent:
     programs: float = 0.0
 
 
-def spent_on(answer: Estimate, bound: Workload, programs: Callable[[Op], float]) -> list[Spent]:
-    """Seconds by distinct operation; `bound` has the operations of which the answer has parts."""
-    place = bound.distinct.place
-    parts = Parts.of(answer.parts)
-    whole = np.bincount(place, parts.contributions, len(bound.distinct.operations)).tolist()
-    _, firsts = np.unique(place, return_index=True)
-    times = parts.seconds[firsts].tolist()
-    operations = bound.distinct.operations
-    return list(map(Spent, operations, times, whole, map(programs, operations)))
-
-
-def spent_in_columns(bound: Workload, seconds: FloatArray, programs: Callable[[Op], float]) -> list[Spent]:
-    """The same at many sizes; `seconds` of one execution of each distinct operation, shape (distinct, points)."""
+def spent_on(bound: Workload, seconds: FloatArray, programs: Callable[[Op], float]) -> list[Spent]:
+    """`seconds` of one execution of each distinct operation, shape (distinct,), or at many sizes (distinct, points)."""
     operations = bound.distinct.operations
     counts = np.bincount(bound.distinct.place, bound.executions, len(operations))
-    times = np.ascontiguousarray(seconds).view(SizeColumn)
-    whole = (times.T * counts).T
+    each = [np.ascontiguousarray(one) for one in (seconds, (seconds.T * counts).T)]
+    times, whole = (one.tolist() if one.ndim == 1 else one.view(SizeColumn) for one in each)
     return list(map(Spent, operations, times, whole, map(programs, operations)))
 
 

@@ -22,7 +22,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.formatting import ratio_shown, share_shown, shown
 from slipstick.common.records import FrozenDict, Same
-from slipstick.common.size_column import SizeColumn, Sized, hypot, is_column, log, number, smallest, where
+from slipstick.common.size_column import Sized, hypot, is_column, log, number, smallest, where
 from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
@@ -42,7 +42,6 @@ from slipstick.estimators.gpu.gpu_bands import (
     band,
     of_libraries,
     outside,
-    spent_in_columns,
     spent_on,
     uneven,
     uneven_share,
@@ -68,7 +67,6 @@ from slipstick.estimators.interconnect.collectives import Collectives, DeviceAnd
 from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
@@ -235,7 +233,6 @@ def _measured_kernels(
 ) -> MeasuredKernels:
     forecast = known.it.forecast(machine)
     belief = forecast.belief
-    bounds = declared(KernelParameters)
     measured = [one.name for one in known.it.classes if one.fits]
     kernels: dict[str, KernelParameters] = {}
     scatter: dict[str, Scatter] = {}
@@ -249,7 +246,7 @@ def _measured_kernels(
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
-        values = {n: float(np.clip(v, bounds[n].low, bounds[n].high)) for n, v in belief.values(source).items()}
+        values = belief.inside(source)
         values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
         several = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
         kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if several else 0.0})
@@ -262,14 +259,6 @@ def _measured_kernels(
     return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
 
 
-@dataclass(frozen=True)
-class GpuStep:
-    """An estimator, and what its band depends on."""
-
-    estimator: Calibration
-    conditions: tuple[Condition, ...] = ()
-
-
 def gpu_step(
     known: DeviceCalibration,
     machine: Machine,
@@ -280,8 +269,8 @@ def gpu_step(
     *,
     programs: bool = False,
     library: str = "",
-) -> GpuStep:
-    """The estimator of a workload on a GPU, or on many: measured kernels under a schedule, with a band.
+) -> tuple[Calibration, tuple[Condition, ...]]:
+    """The estimator of a workload on a GPU, or on many, and what its band depends on: measured kernels, scheduled.
 
     `schedule`: `HostIssue` where None.
     `links`: what collectives take, where the workload has some.
@@ -310,15 +299,9 @@ def gpu_step(
         estimator, (), residual_std=UNKNOWN, fingerprint=known.fingerprint, source="; ".join([known.source, *words])
     )
     if not workload.symbols <= {*workload.defaults, *(run or {})}:
-        return GpuStep(made)
-    time: Sized
-    if columns:
-        bound, seconds, elapsed = estimator.in_columns(workload, machine, run or {})
-        spent = spent_in_columns(bound, seconds, device.share)
-        time = elapsed.view(SizeColumn)
-    else:
-        answer = estimator.estimate(workload, machine, run)
-        time, spent = answer.time, spent_on(answer, estimator.bound(workload, machine, run), device.share)
+        return made, ()
+    time, bound = estimator.time(workload, machine, run), estimator.bound(workload, machine, FrozenDict(run or {}))
+    spent = spent_on(bound, estimator.once(bound, machine), device.share)
     eager = machine.runtime.mode == "eager"
     odd = UNEVEN * (uneven_share(spent) >= LEAST_SHARE) if eager else 0.0
     host = _host_seconds(estimator.schedule, workload, machine)
@@ -340,16 +323,14 @@ def gpu_step(
     def width(without: Collection[Condition]) -> Sized:
         names = [one.name for one in without]
         between = 0.0 if DIES in names else crossing
-        if not is_column(leaves) and leaves and SECOND not in names:
-            return hypot(apart, between)
         kernels = every if set(names) <= {SECOND, ROWS, DIES} else kernels_band(*names)
         known = hypot(kernels, between, 0.0 if ROWS in names else odd)
-        return where(leaves, hypot(apart, between), known) if is_column(leaves) and SECOND not in names else known
+        return known if SECOND in names else where(leaves, hypot(apart, between), known)
 
     common = np.sqrt(np.maximum(every**2 - unshared**2, 0.0))
     made = replace(made, residual_std=width(()), common_std=number(common))
     if columns:
-        return GpuStep(made)
+        return made, ()
     second_says = f"a second model, fitted to PyTorch programs, says {shown(other or 0.0, 's')}" if leaves else ""
     candidates = [
         *linked,
@@ -359,7 +340,7 @@ def gpu_step(
     ]
     candidates += [*(uneven(spent) if eager else []), *of_others(known, machine, spent)]
     candidates += [uncounted_condition(workload)] if workload.uncounted else []
-    return GpuStep(made, widening(candidates, width))
+    return made, widening(candidates, width)
 
 
 DIES = "machine.dies"

@@ -65,7 +65,7 @@ class PhysicalBound:
         """Seconds that one execution of each operation takes at least, by what bounds it; shape (operations,), of sizes
         in columns (operations, points)."""
         needs = _needs(Same(tuple(operations)))
-        memory = self._from_memory(needs[""], needs["spared"], needs["weights"]) * needs["bound"]
+        memory = self._from_memory(needs[""], needs["spared"], needs["weights"])
         return {"main memory": memory, "arithmetic": reduce(np.maximum, self._engines(needs), np.zeros_like(memory))}
 
     def _engines(self, needs: Mapping[str, npt.NDArray[np.float64]], counts: Any = 1.0) -> list[Any]:
@@ -166,18 +166,15 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
 
 @lru_cache(maxsize=8)
 def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
-    """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "bound": 0 where
-    nothing is known to bound an operation; "spared": bytes that need not move for each byte of cache; "weights": those
-    kept from one pass to the next."""
-    counted = [0.0 if op.kind in UNBOUND else 1.0 for op in operations.it]
-    moved = [number(op.cost["read"]) * _touched(op) + number(op.cost["written"]) for op in operations.it]
-    spared, weights = ([amount(op) for op in operations.it] for amount in (_spared, weight_bytes))
-    needs: dict[str, list[Any]] = {"": moved, "bound": counted, "spared": spared, "weights": weights}
+    """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "spared": bytes
+    that need not move for each byte of cache; "weights": those kept from one pass to the next."""
+    amounts = {"": _least_bytes, "spared": _spared, "weights": weight_bytes}
+    needs: dict[str, list[Any]] = {name: [amount(op) for op in operations.it] for name, amount in amounts.items()}
     for index, op in enumerate(operations.it):
         for name, amount in op.cost.items():
             if name.startswith("flop.") and op.kind not in UNBOUND:
                 share = _needed(op) if name.startswith("flop.matrix.") else 1.0
-                needs.setdefault(name, [0.0] * len(moved))[index] = number(amount) * share
+                needs.setdefault(name, [0.0] * len(operations.it))[index] = number(amount) * share
     return aligned(needs)
 
 

@@ -8,16 +8,15 @@ anew in each execution). Where they stay on the chip, `machine.runtime.cache` is
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.interconnect.collectives import joint_form
+from slipstick.estimators.base.operation_model import FormulaModel, JointModel
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.cache_residency import rated_caches
-from slipstick.estimators.symbolic.formula import Formula, parameters
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.tpu.systolic_array import AXES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
@@ -30,7 +29,7 @@ FAR = "operation.far"
 
 
 @dataclass(frozen=True)
-class UnifiedBuffer(FormulaModel):
+class UnifiedBuffer(JointModel):
     """An operation takes as `inner` says with warm caches, or as long as what lies far away needs to come.
 
     t = max(t_inner, far bytes / bandwidth of main memory)
@@ -43,19 +42,27 @@ class UnifiedBuffer(FormulaModel):
     inner: FormulaModel
     trains: bool = False
 
+    @property
+    def parts(self) -> Mapping[str, FormulaModel]:
+        """The inner model alone."""
+        return {"inner": self.inner}
+
+    def answering(self, op: Op) -> tuple[str, ...]:
+        """The inner model."""
+        return ("inner",)
+
     def key(self, op: Op, machine: Machine) -> Hashable:
         """That of the inner model, and whether anything is far."""
-        return self.inner.key(op, machine), self._is_far(op)
+        return super().key(op, machine), self._is_far(op)
 
     def form(self, machine: Machine) -> Hashable:
         """That of the inner model; None where that has none."""
-        inner = joint_form({"inner": self.inner}, machine)
+        inner = super().form(machine)
         return None if inner is None else (inner, self.trains)
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: those of the inner model, whose parameters stand under ``inner``, and operation.far."""
-        renamed = {f"parameter.{name}": symbol(f"parameter.inner.{name}") for name in parameters(self.inner)}
-        near = self.inner.formula(op, machine).substitute(renamed)
+        near = self.formula_of("inner", op, machine)
         if not self._is_far(op) or near.expression == 0:
             return near
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
@@ -65,7 +72,7 @@ class UnifiedBuffer(FormulaModel):
 
     def amount(self, op: Op, name: str) -> Amount:
         """Far bytes, and the amounts of the inner model."""
-        return far_bytes(op, trains=self.trains) if name == FAR else self.inner.amount(op, name)
+        return far_bytes(op, trains=self.trains) if name == FAR else super().amount(op, name)
 
     def caches(self, machine: Machine) -> str:
         """What lies where."""

@@ -47,6 +47,6 @@ class MeasuredOperations:
         if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
             return self.kernels.for_machine(machine, workload, run)
         programs = workload_kind(workload) == "program"
-        made = gpu_step(self.kernels, machine, workload, run, answers.schedule, programs=programs).estimator
+        made, _ = gpu_step(self.kernels, machine, workload, run, answers.schedule, programs=programs)
         doubts = forecast.accepted.doubts if forecast.accepted else ()
         return replace(made, source="; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)]))

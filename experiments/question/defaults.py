@@ -251,13 +251,13 @@ def _gpu(query: Asked) -> Default:
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
     programs = query.row.law == "kernels in programs"
-    made = gpu_step(
+    made, conditions = gpu_step(
         gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs, library=unmeasured
     )
     issued = "timed by themselves" if alone else issued
     ran = f" with {library}" if library else ""
     what = f"kernels as measured on {gpu_kernels().devices} GPUs{ran}, {issued}"
-    return Default(converted, machine, made.estimator, what, made.conditions)
+    return Default(converted, machine, made, what, conditions)
 
 
 def _library(machine: Machine, chosen: Collection[str]) -> tuple[str, str]:
@@ -334,12 +334,13 @@ def _unmeasured(query: Asked) -> Default:
 def _with_memory_on_chip(
     model: SystolicArray | Roofline, workload: Workload, machine: Machine
 ) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Machine]:
-    """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
+    """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given, and for
+    an operation alone, to which no layer before hands anything."""
     from slipstick.estimators.symbolic.cache_residency import rated_caches
     from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
 
     caches = rated_caches(machine)
-    if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
+    if len(workload) == 1 or machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
         return model, machine
     trains = "optimizer" in workload.kinds
     return UnifiedBuffer(model, trains), machine.using({"runtime.cache": "warm"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.hwmodels.compute import Engine
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.memory import Level
-from slipstick.operations import dense
+from slipstick.operations import dense, elementwise
 from slipstick.workloads.graph.workload import Workload
 
 
@@ -58,6 +59,14 @@ def test_weights_that_stay_on_the_chip_are_warm_caches() -> None:
         for name, state in ((None, {"cache": "warm"}), ("systolic", {"cache": "warm"}))
     ]
     assert array[0].answer().time == pytest.approx(array[1].answer().time, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gaudi3", "trainium2", "xeon-phi-7120p"])
+def test_no_layer_hands_anything_to_an_operation_alone(name: str) -> None:
+    """Sums of numbers that fit on the chip come from afar as those that do not: twice as many take twice as long."""
+    sizes = [2**at for at in range(18, 27)]
+    times = [question(Workload("add", (elementwise("add", size),)), name).answer().time for size in sizes]
+    assert [more / fewer for fewer, more in pairwise(times)] == pytest.approx([2.0] * 8, rel=0.02)
 
 
 def test_weights_are_read_in_every_pass() -> None:

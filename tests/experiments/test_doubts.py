@@ -13,6 +13,7 @@ import slipstick as ss
 from slipstick.estimators.base.conditions import LEAST_WIDENING, Condition, widening
 from slipstick.estimators.base.sureness import HOPELESS, SURE, sureness, within_near, word_of
 from slipstick.estimators.cpu import cpu_step
+from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu import gpu_bands, gpu_step
 from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
 from slipstick.experiments.cli.cli import run
@@ -99,7 +100,7 @@ def test_a_gpus_factors_are_its_width_over_that_with_all_measured(
     graph, on = in_type(ss.workload(workload), ss.machine(machine), dtype), ss.machine(machine)
     graph = graph.bind(m=16, n=2_097_152, k=64) if workload == "gemm" else graph.bind(batch=64)
 
-    def step() -> gpu_step.GpuStep:
+    def step() -> tuple[Calibration, tuple[Condition, ...]]:
         return gpu_step.gpu_step(gpu_kernels(), on, graph)
 
     made = step()
@@ -109,8 +110,8 @@ def test_a_gpus_factors_are_its_width_over_that_with_all_measured(
     monkeypatch.setattr(gpu_step, "_by_programs", lambda *_: None)
     monkeypatch.setattr(gpu_step, "programs_spread", lambda known, *_: programs_scatter(known.programs))
     inside = step()
-    product, left = (math.prod(one.band_factor for one in each.conditions if one.widens) for each in (made, inside))
-    width, plain = (each.estimator.residual_std or math.nan for each in (made, inside))
+    product, left = (math.prod(one.band_factor for one in each[1] if one.widens) for each in (made, inside))
+    width, plain = (each[0].residual_std or math.nan for each in (made, inside))
     assert product > 1.05
     assert product == pytest.approx(width / (plain / left), rel=0.06)  # what widens by less than 5 % is not named
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -83,3 +84,12 @@ def test_a_gpu_that_states_no_energy_of_a_flop_is_held_by_its_cap() -> None:
     # the clock falls to between a half (V held) and 0.5^(1/3) (V as f), further by static power
     assert 0.4 < frame.time_s[3] / frame.time_s[1] < 0.85
     assert all(frame.energy_J <= frame["machine.power.cap"] * frame.time_s * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(("name", "model"), [("rx-7900-xtx", "llama-2-7b"), ("h100-sxm", "llama-3-8b")])
+def test_a_raised_clock_lowers_no_power_of_a_step(name: str, model: str) -> None:
+    """Of a step that reads: its few products are as many at any clock, and no cheaper at a higher one."""
+    clock = machine(name).clock
+    found = whatif(f"decode:{model}", name, {"machine.clock": [clock, 1.3 * clock, 2 * clock]}, dtype="bf16").frame
+    watts = (found.energy_J / found.time_s).to_numpy()
+    assert all(faster >= slower * (1 - 1e-6) for slower, faster in pairwise(watts))

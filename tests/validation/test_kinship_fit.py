@@ -98,7 +98,7 @@ def test_answers_take_the_numbers_of_their_calibration() -> None:
     wide = (2.0,) * len(DIFFERENCES)
     other = replace(fitted_similarity("nvidia-hopper"), weights=(1.0, 1.0, 1.0, 99.0), substitute_spread=wide)
     changed = replace(known, similarity=other)
-    stds = [gpu_step(one, h200, Workload("a", (product,))).estimator.residual_std or 0.0 for one in (known, changed)]
+    stds = [gpu_step(one, h200, Workload("a", (product,)))[0].residual_std or 0.0 for one in (known, changed)]
     assert stds[1] > 2 * stds[0]
     shares = [program_shares(one, machine("rtx-4080"), [product]) for one in (known, changed)]
     assert shares[0] != shares[1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slipstick.estimators.gpu.gpu_step import GpuStep, gpu_step
+from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.fitting.calibration import Calibration
+from slipstick.estimators.gpu.gpu_step import gpu_step
 from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -23,19 +25,19 @@ def test_the_spread_of_attention_is_what_two_libraries_differ_by() -> None:
     assert library_spreads()["attention"] == pytest.approx(spread(differences("attention")), rel=0.05)
 
 
-def _step(machine: Machine) -> GpuStep:
+def _step(machine: Machine) -> tuple[Calibration, tuple[Condition, ...]]:
     return gpu_step(gpu_kernels(), machine, DECODE)
 
 
 def test_attention_of_a_library_that_was_fitted_has_the_narrower_band() -> None:
     plain = machine("h200-sxm")
     named = plain.using({"runtime.library": "sglang 0.5.10"})
-    stds = [_step(each).estimator.residual_std or 0.0 for each in (plain, named)]
+    stds = [_step(each)[0].residual_std or 0.0 for each in (plain, named)]
     assert stds[0] > library_spreads()["attention"] > stds[1]
 
 
 def test_an_answer_says_whose_attention_it_was_fitted_to() -> None:
     plain = machine("h200-sxm")
-    (said,) = (one for one in _step(plain).conditions if one.name == "machine.runtime.library")
+    (said,) = (one for one in _step(plain)[1] if one.name == "machine.runtime.library")
     assert said.origin == "unknown" and said.widens and "attention as sglang 0.5.10 ran it" in said.note
-    assert not _step(plain.using({"runtime.library": "sglang 0.5.10"})).conditions
+    assert not _step(plain.using({"runtime.library": "sglang 0.5.10"}))[1]

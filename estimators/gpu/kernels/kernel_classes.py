@@ -10,9 +10,9 @@ from typing import Annotated
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.matrix_tiles import (
+    HABITS,
     SPLITS,
     TILES,
-    Habits,
     Resources,
     Sizes,
     menu,
@@ -177,12 +177,6 @@ def entry(names: Collection[str], op: Op) -> str:
     return chosen
 
 
-def habits(prefix: str) -> Habits:
-    """Symbols of the parameters that tiles depend on."""
-    names = ("tile_cycles", "step_cycles", "small_tile", "unaligned", "split_overhead", "overlap")
-    return Habits(*(symbol(f"{prefix}{name}") for name in names))
-
-
 def matrix_product(
     dtype: str, has: Resources, prefix: str, weights: str = "", *, quantizes: bool = False, packs: bool = False
 ) -> Formula:
@@ -193,7 +187,7 @@ def matrix_product(
     """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     sizes = operand_sizes(dtype, weights)
-    time = product((batch, m, n, k), sizes, has, habits(prefix), aligned(dtype))
+    time = product((batch, m, n, k), sizes, has, prefix, aligned(dtype))
     if quantizes:
         moved = batch * n * k * (WIDE_BYTES + sizes[1])
         time += traffic_time(moved, moved, has)
@@ -217,13 +211,13 @@ def convolution(
     """One of a convolution's three passes as matrix products (`convolution_dims`); 3 x 3 of stride 1 also by Winograd's
     transform. The gradient of weights has few results and a long reduction, which libraries split. `maker`: of the GPU,
     whose library runs ("amd"), on vector units."""
-    size, sizes, parts = _size(dtype), operand_sizes(dtype), habits(prefix)
+    size, sizes = _size(dtype), operand_sizes(dtype)
     direct = convolution_dims(direction, transposed=transposed)
     reduces = direction == "backward_weight"
     known = maker if maker in SINGLE else ""
     plain, transformed = CONVOLUTIONS[known, reduces]
     if not winograd:
-        return MinOverConfigs(product(direct, sizes, has, parts, 1), "s", SOURCE, menu=plain)
+        return MinOverConfigs(product(direct, sizes, has, prefix, 1), "s", SOURCE, menu=plain)
     points, covered, taps = (symbol(f"choice.{name}") for name in ("points", "pixels", "taps"))
     groups, m, n, k = direct
     window = _axes("kernel")
@@ -235,7 +229,7 @@ def convolution(
     channels = symbol("operation.channels_in") + symbol("operation.channels_out")
     pixels = symbol("operation.batch") * _axes("in" if direction == "backward_data" else "out")
     moved = Largest(0, covered - 4) / 12 * points * pixels / covered * channels * size * 2
-    time = product(dims, sizes, has, parts, 1) + moved / has.memory_rate
+    time = product(dims, sizes, has, prefix, 1) + moved / has.memory_rate
     return MinOverConfigs(time, "s", SOURCE, menu=transformed)
 
 
@@ -276,23 +270,23 @@ def attention(
     names = ("batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
     batch, heads, kv_heads, queries, keys, head_dim, value_dim = (symbol(f"operation.{name}") for name in names)
     rows, parts = symbol("choice.rows"), symbol("choice.parts")
-    parameters = habits(prefix)
+    tile_cycles, step_cycles, small_tile, overlap = (symbol(prefix + name) for name in HABITS)
     # Few queries of the heads that share a key head stand in one block; many queries fill blocks by themselves.
     together = Largest(1, Smallest(heads / kv_heads, rows / queries))
     blocks = batch * heads / together * sp.ceiling(queries * together / rows) * parts
     met = keys - CAUSAL[mask] * (queries - Smallest(queries, rows)) / 2
     width = head_dim + value_dim
     cached = head_dim if latent else width
-    effort = 1 + parameters.small_tile * Largest(0, 128 / rows - 1)
+    effort = 1 + small_tile * Largest(0, 128 / rows - 1)
     step = Largest(
         2 * rows * width * has.cores / has.flop_rate * effort,
         cached * kv_size / has.near_rate,
-        parameters.step_cycles / has.clock,
+        step_cycles / has.clock,
     )
-    work = sp.ceiling(blocks / has.cores) * (step * met / parts + parameters.tile_cycles / has.clock)
-    work += Smallest(1, parts - 1) * parameters.split_overhead
+    work = sp.ceiling(blocks / has.cores) * (step * met / parts + tile_cycles / has.clock)
+    work += Smallest(1, parts - 1) * symbol(f"{prefix}split_overhead")
     once = batch * heads * queries * width * size + batch * kv_heads * keys * cached * kv_size
-    time = overlapped(work, traffic_time(once, once, has), parameters.overlap)
+    time = overlapped(work, traffic_time(once, once, has), overlap)
     if writes_cache:
         moved = 2 * batch * kv_heads * queries * cached * kv_size
         time += traffic_time(moved, moved + once, has)
@@ -317,18 +311,20 @@ def stream(has: Resources, prefix: str, flop_time: sp.Expr, again: sp.Expr) -> F
     `again`: bytes of main memory beyond reading and writing everything once.
     """
     moved = symbol("operation.bytes_moved")
-    return Formula(overlapped(flop_time, traffic_time(moved + again, moved, has), habits(prefix).overlap), "s", SOURCE)
+    return Formula(
+        overlapped(flop_time, traffic_time(moved + again, moved, has), symbol(f"{prefix}overlap")), "s", SOURCE
+    )
 
 
 def rowwise(has: Resources, prefix: str, rows: sp.Expr, columns: sp.Expr, size: sp.Expr) -> Formula:
     """Softmax and norms: rows are read, reduced and written, and read again where those in flight overflow L2."""
-    parameters = habits(prefix)
+    tile_cycles, step_cycles, small_tile, overlap = (symbol(prefix + name) for name in HABITS)
     moved = symbol("operation.bytes_moved")
     flying = Smallest(rows, has.cores * ROWS_IN_FLIGHT) * columns * size
-    again = parameters.small_tile * missed(flying, has.cache_capacity, PANELS)
+    again = small_tile * missed(flying, has.cache_capacity, PANELS)
     traffic = traffic_time(moved, moved, has) * (1 + again)
-    work = sp.ceiling(rows / has.cores) * (parameters.tile_cycles / 100 + parameters.step_cycles * columns) / has.clock
-    return Formula(overlapped(work, traffic, parameters.overlap), "s", SOURCE)
+    work = sp.ceiling(rows / has.cores) * (tile_cycles / 100 + step_cycles * columns) / has.clock
+    return Formula(overlapped(work, traffic, overlap), "s", SOURCE)
 
 
 def with_terms(formula: Formula, expression: sp.Expr, terms: dict[str, sp.Expr]) -> Formula:

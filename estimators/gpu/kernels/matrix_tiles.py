@@ -22,6 +22,8 @@ TILES = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64
 SPLITS = (1, 2, 4, 8, 16)
 """Into how many parts a reduction is split so that more cores find work."""
 
+HABITS = ("tile_cycles", "step_cycles", "small_tile", "overlap")
+"""Parameters of a class (`KernelParameters`) on which every kernel's time may depend."""
 SHORTEST = 64
 """Terms that a part of a split reduction has at least."""
 
@@ -80,20 +82,8 @@ class Resources:
     weights_between: sp.Expr
 
 
-@dataclass(frozen=True)
-class Habits:
-    """What a software stack does, as expressions (see `KernelParameters` for the meaning of each)."""
-
-    tile_cycles: sp.Expr
-    step_cycles: sp.Expr
-    small_tile: sp.Expr
-    unaligned: sp.Expr
-    split_overhead: sp.Expr
-    overlap: sp.Expr
-
-
 def product(
-    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources, habits: Habits, alignment: int
+    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources, prefix: str, alignment: int
 ) -> sp.Expr:
     """Seconds of `batch` products (m, k) x (k, n) without launch, in one choice of `MENU`.
 
@@ -103,27 +93,31 @@ def product(
         batch, m, n, k.
     size
         Bytes of an element of W, of X and of the result.
+    prefix
+        Of the names of its class's parameters (`KernelParameters`).
     alignment
         Elements to which m and k must be multiples for full-width loads.
     """
     batch, m, n, k = dims
+    tile_cycles, step_cycles, small_tile, overlap = (symbol(prefix + name) for name in HABITS)
+    unaligned, split_overhead = symbol(f"{prefix}unaligned"), symbol(f"{prefix}split_overhead")
     rows, columns, parts = (symbol(name) for name in ("choice.rows", "choice.columns", "choice.parts"))
     inputs_a, inputs_b, outputs = batch * m * k * size[0], batch * k * n * size[1], batch * m * n * size[2]
     touched = inputs_a + inputs_b + outputs
-    penalty = 1 + habits.unaligned * Smallest(1, sp.Mod(m, alignment) + sp.Mod(k, alignment))
-    effort = 1 + habits.small_tile * Largest(0, FULL_TILE / (rows * columns) - 1)
+    penalty = 1 + unaligned * Smallest(1, sp.Mod(m, alignment) + sp.Mod(k, alignment))
+    effort = 1 + small_tile * Largest(0, FULL_TILE / (rows * columns) - 1)
     step = Largest(
         2 * rows * columns * has.cores / has.flop_rate * effort,
         _loads(rows, columns, size, has) * penalty,
-        habits.step_cycles / has.clock,
+        step_cycles / has.clock,
     )
     blocks = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * parts
-    work = sp.ceiling(blocks / has.cores) * (step * sp.ceiling(k / parts) + habits.tile_cycles / has.clock)
-    work += Smallest(1, parts - 1) * (habits.split_overhead + 2 * parts * outputs / has.memory_rate)
+    work = sp.ceiling(blocks / has.cores) * (step * sp.ceiling(k / parts) + tile_cycles / has.clock)
+    work += Smallest(1, parts - 1) * (split_overhead + 2 * parts * outputs / has.memory_rate)
     work += Largest(0, SHORTEST * Smallest(1, parts - 1) * parts / k - 1)  # seconds: no library splits so short a sum
     moved = panels_read(dims, size, has)
     traffic = traffic_time(moved, touched, has, inputs_a) * penalty
-    return overlapped(work, traffic, habits.overlap)
+    return overlapped(work, traffic, overlap)
 
 
 def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources) -> sp.Expr:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from slipstick.common.expressions import sp, symbol
-from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS, SOURCE, aligned, habits, operand_sizes
+from slipstick.estimators.gpu.kernels.kernel_classes import PRODUCTS, SOURCE, aligned, operand_sizes
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, product
 from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
@@ -103,7 +103,7 @@ def standard_step(dtype: str, has: Resources, prefix: str, beside: sp.Expr | int
     # Every step reads the same weights: nothing else is touched in between.
     again = replace(has, rotation=None if has.rotation is None else sp.Integer(1), weights_between=sp.Integer(0))
     dims = (sp.sympify(beside, strict=True), gates * hidden, batch, outputs)
-    time = product(dims, operand_sizes(dtype), again, habits(prefix), aligned(dtype)) / beside
+    time = product(dims, operand_sizes(dtype), again, prefix, aligned(dtype)) / beside
     start = symbol(f"{prefix}overhead")
     return MinOverConfigs(start + time + gate_bytes / has.cache_rate, "s", SOURCE, menu=PRODUCTS)
 

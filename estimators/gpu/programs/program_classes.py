@@ -7,7 +7,7 @@ products by how thin they are, norms by function. Backward passes in 16 bits are
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Callable
 
 from slipstick.common.errors import InputError
 from slipstick.common.size_column import number, smallest
@@ -71,7 +71,7 @@ def is_backward(op: Op) -> bool:
     return op.attributes.get("phase", "forward") != "forward"
 
 
-def relative(name: str, known: Container[str]) -> str:
+def relative(name: str, known: Callable[[str], bool]) -> str:
     """The class itself, or the nearest that is known: without its layout, of forward passes, its kind, that of its
     family (moves of what copies), elementwise.
 
@@ -81,7 +81,7 @@ def relative(name: str, known: Container[str]) -> str:
     kind = plain.removesuffix(BACKWARD)
     family = COPIED if family_of(kind) == COPIES else OTHERS
     candidates = (name, plain, forward, kind, kind.rpartition(".")[0], family, OTHERS)
-    nearest = next((one for one in candidates if one in known), None)
+    nearest = next(filter(known, candidates), None)
     if nearest is None:
         raise InputError(f"class of kernels {name}: neither it nor {OTHERS} is among those that were fitted")
     return nearest

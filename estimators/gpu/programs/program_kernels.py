@@ -8,13 +8,13 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, Same
-from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, amounts_of, require_bound
+from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, require_bound
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.gpu.kernels.matrix_tiles import overlapped
@@ -27,7 +27,6 @@ from slipstick.estimators.gpu.programs.program_law import (
     NARROW,
     PROGRAMS_FILE,
     SHAPED,
-    SIDES,
     SPREAD,
     ProgramLaw,
     machine_groups,
@@ -56,35 +55,6 @@ COUNTED: Mapping[str, Callable[[Op], Amount]] = {**AMOUNTS, **LEAST_AMOUNTS}
 SLOW = {"slow.compute": "compute", "slow.memory": "memory", "slow.cores": "cycles"}
 FITTED = (*SLOW, "gap", "step_cycles")
 """Amounts of an operation that a fit says; the slowness of its sides is one."""
-
-
-@dataclass(frozen=True)
-class ProgramKernels:
-    """What a fit says of the kernels of programs on a chip, in a mode and a type.
-
-    `sides`: by side (`SIDES`) and class: the inverse share of peak rate and of bandwidth that its kernels reach, and
-        how many times longer its cores work than at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    `shapes`: by side (`SHAPED`) and feature (`FEATURES`): log slowness of a convolution for each of its octaves.
-    `gap`: seconds between two kernels of a stream.
-    `step_cycles`: clock cycles of a step of a recurrent layer whose matrices stay in the caches.
-    """
-
-    sides: FrozenDict[FrozenDict[float]]
-    shapes: FrozenDict[FrozenDict[float]]
-    gap: float
-    step_cycles: float
-
-    def amount(self, op: Op, name: str) -> float:
-        """One of `FITTED`: a slowness is that of the operation's class, times that of a convolution's shape."""
-        side = SLOW.get(name)
-        if side is None:
-            return self.gap if name == "gap" else self.step_cycles
-        table = self.sides[side]
-        slowness = table[relative(kernel_class(op), table)]
-        if op.kind == "convolution" and side in SHAPED:
-            each = zip(FEATURES, features(op), strict=True)
-            slowness *= math.exp(sum(self.shapes[side][feature] * value for feature, value in each))
-        return max(1.0, slowness) if side == "compute" else slowness  # as the law: no rate above the peak
 
 
 @dataclass(frozen=True)
@@ -141,30 +111,17 @@ class ProgramRuntimes(FormulaModel):
 
     def amount(self, op: Op, name: str) -> Amount:
         """What the cores and the memory have to do (`program_sides.amount`), and what the fit says of its class."""
-        fit = _fitted(name)
+        counted, fit = COUNTED.get(name.removeprefix("operation.")), _fitted(name)
         if fit is None:
-            return _counted(op, name)
-        family, mode, fitted = fit
-        return program_kernels(family, mode, half=op.dtype in HALF, fitted=self.fitted).amount(op, fitted)
-
-    def amounts(self, operations: Sequence[Op], name: str) -> list[Amount]:
-        """See `amount`."""
-        fit = _fitted(name)
-        if fit is None:
-            counted = COUNTED.get(name.removeprefix("operation."))
-            return [counted(op) for op in operations] if counted else amounts_of(operations, name)
-        family, mode, fitted = fit
-        by_type = [program_kernels(family, mode, half=half, fitted=self.fitted) for half in (False, True)]
-        return [by_type[op.dtype in HALF].amount(op, fitted) for op in operations]
+            return counted(op) if counted else amount_of(op, name)
+        values = program_values(*fit[:2], self.fitted)
+        if (side := SLOW.get(fit[2])) is None:
+            return values["gap"] if fit[2] == "gap" else values["step"] * STEP_CLOCK
+        return _slowness(op, side, values)
 
     def runs_at(self) -> Clock:
         """Fitted to whole programs under the devices' caps."""
         return "held"
-
-
-def _counted(op: Op, name: str) -> Amount:
-    counted = COUNTED.get(name.removeprefix("operation."))
-    return counted(op) if counted else amount_of(op, name)
 
 
 def _mode(machine: Machine) -> str:
@@ -179,29 +136,34 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
     return (rest.removesuffix(f".{fitted}"), mode, fitted) if fitted and mode in (EAGER, COMPILED) else None
 
 
-@cache
-def program_kernels(
-    family: str, mode: str = EAGER, *, half: bool = False, fitted: Same[FittedFile] | None = None
-) -> ProgramKernels:
-    """The fit that ships, with what it knows of a mode, and of the generation and chip of a family of machines.
+def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
+    """That of a side of the operation's class, in its type, times that of a convolution's shape for each octave.
 
-    `half`: of operations in 16 bits. `fitted`: another fit than the one that ships.
-
-    Refitted by `slipstick validate --refit programs`.
+    Of the arithmetic no less than 1, as the law has it: no rate is above the peak.
     """
-    values = _values(tuple(machine_groups(family).items()), "" if mode == EAGER else mode, program_fit(fitted))
-    classes = [name.removeprefix("compute.") for name in values if name.startswith("compute.")]
+    name = relative(kernel_class(op), lambda one: f"{side}.{one}" in values)
+    slowness = values[f"{side}.{name}"] * values[f"machine.{side}"]
+    if op.dtype in HALF:
+        slowness *= values[f"{NARROW}.{side}"] * values[f"{NARROW}.{side}.{name}"]
+    if op.kind == "convolution" and side in SHAPED:
+        octaves = zip(FEATURES, features(op), strict=True)
+        slowness *= math.prod(values[f"{side}_shape.{feature}"] ** value for feature, value in octaves)
+    return max(1.0, slowness) if side == "compute" else slowness
 
-    def table(side: str) -> FrozenDict[float]:
-        narrow, of_type = values[f"{NARROW}.{side}"], f"{NARROW}.{side}."
-        known = {name: values[f"{side}.{name}"] * values[f"machine.{side}"] for name in classes}
-        return FrozenDict({name: one * narrow * values[of_type + name] if half else one for name, one in known.items()})
 
-    def shapes(side: str) -> FrozenDict[float]:
-        return FrozenDict({feature: math.log(values[f"{side}_shape.{feature}"]) for feature in FEATURES})
+@cache
+def program_values(family: str, mode: str = EAGER, fitted: Same[FittedFile] | None = None) -> Mapping[str, float]:
+    """Parameters of `ProgramLaw` by name, with what a fit knows of a mode, and of the generation and chip of a family.
 
-    tables, octaves = ({side: made(side) for side in names} for names, made in ((SIDES, table), (SHAPED, shapes)))
-    return ProgramKernels(FrozenDict(tables), FrozenDict(octaves), values["gap"], values["step"] * STEP_CLOCK)
+    `fitted`: another fit than the one that ships, which `slipstick validate --refit programs` makes.
+    """
+    fit = program_fit(fitted).it.fit(NAME)
+    names = (c.parameter for c in fit.coordinates if not c.level)
+    classes = tuple(name.removeprefix("compute.") for name in names if name.startswith("compute."))
+    levels = {level.name: [UNGROUPED] for level in LEVELS} | {MODE: ["" if mode == EAGER else mode]}
+    groups = {level: [group] for level, group in machine_groups(family).items()}
+    values = fit.values(ProgramLaw(classes), levels | groups)
+    return FrozenDict({name: float(value[0]) for name, value in values.items()})
 
 
 def programs_scatter(fitted: Same[FittedFile] | None = None, fact: str = SPREAD) -> float:
@@ -220,14 +182,3 @@ def program_fit(fitted: Same[FittedFile] | None = None) -> Same[FittedFile]:
 @cache
 def _shipped() -> Same[FittedFile]:
     return Same(load_fitted(PROGRAMS_FILE))
-
-
-@cache
-def _values(groups: tuple[tuple[str, str], ...], mode: str, fitted: Same[FittedFile]) -> dict[str, float]:
-    """Parameters by name, with the effects of the groups by level."""
-    fit = fitted.it.fit(NAME)
-    names = (c.parameter for c in fit.coordinates if not c.level)
-    classes = tuple(name.removeprefix("compute.") for name in names if name.startswith("compute."))
-    levels = {level.name: [UNGROUPED] for level in LEVELS} | {level: [group] for level, group in groups}
-    values = fit.values(ProgramLaw(classes), {**levels, MODE: [mode]})
-    return {name: float(value[0]) for name, value in values.items()}

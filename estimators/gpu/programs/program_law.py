@@ -105,7 +105,7 @@ class TimedOperations:
         place = {name: at for at, name in enumerate(classes)}
         runs = [run for program in programs for run in program]
         steps = np.array([run.op.kind == "recurrent" for run in runs], dtype=bool)
-        kinds = [-1 if run.op.kind == "recurrent" else place[relative(run.name, place)] for run in runs]
+        kinds = [-1 if run.op.kind == "recurrent" else place[relative(run.name, place.__contains__)] for run in runs]
         return cls(
             np.repeat(np.arange(len(programs)), [len(program) for program in programs]),
             np.array(kinds, dtype=np.intp),

@@ -39,7 +39,7 @@ from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Workload
 
 ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""
@@ -180,8 +180,8 @@ class DeviceCalibration:
         known = forecast.belief
         free = machine.runtime.free_kinds
         operations = as_compiled(workload, machine).operations if workload else ()
-        classes = {_class(op, known) for op in operations if op.kind not in free} if workload else {*known.noise}
-        kernels = {name: KernelParameters(**_inside(known.values(name))) for name in known.noise}
+        classes = {entry(known.noise, op) for op in operations if op.kind not in free} if workload else {*known.noise}
+        kernels = {name: KernelParameters(**known.inside(name)) for name in known.noise}
         rules = {name: forecast.rule(name) for name in classes if name != DEFAULT}
         model = ResidualByShape(FrozenDict(kernels), FrozenDict({name: rule.factor for name, rule in rules.items()}))
         estimator = ResidualByShapeEstimator(model, Sequential(), "tiled roofline pooled over devices")
@@ -299,7 +299,7 @@ def _band(
     errors: dict[str, float] = {}
     whole = 0.0
     for op, part in zip(operations, estimator.estimate(workload, machine, run).parts, strict=True):
-        name = _class(op, known)
+        name = entry(known.noise, op)
         std = scatters[name].of(part.time) if name in scatters else UNKNOWN
         errors[name] = errors.get(name, 0.0) + std * part.contribution
         whole += part.contribution
@@ -318,14 +318,3 @@ def _sample(known: ParameterPosterior, spread: float) -> tuple[tuple[float, ...]
     low, high = (np.array([getattr(bounds[p], end) for _, p in known.names]) for end in ("low", "high"))
     drawn = np.exp(known.mean + spread * (known.draws() - known.mean))
     return tuple(map(tuple, np.clip(drawn, low, high).tolist()))
-
-
-def _class(op: Op, known: ParameterPosterior) -> str:
-    """Which parameters serve an operation, as `TiledRoofline` looks them up."""
-    return entry(known.noise, op)
-
-
-def _inside(values: Mapping[str, float]) -> dict[str, float]:
-    """Parameters moved into their bounds."""
-    bounds = declared(KernelParameters)
-    return {name: float(np.clip(value, bounds[name].low, bounds[name].high)) for name, value in values.items()}

@@ -20,8 +20,10 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, pooled, weights
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
 DRAWS = 200
@@ -51,6 +53,11 @@ class ParameterPosterior:
         """Parameters of a class, at the mean."""
         point = np.exp(self.mean)
         return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
+
+    def inside(self, name: str) -> dict[str, float]:
+        """The same moved into their bounds."""
+        bounds = declared(KernelParameters)
+        return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in self.values(name).items()}
 
     def draws(self, count: int = DRAWS) -> FloatArray:
         """Log parameters drawn, shape (count, parameters)."""

@@ -163,7 +163,7 @@ def packed(rows: Sequence[NetworkRow], classes: Sequence[str] = (OTHERS,)) -> Ti
     sides = np.concatenate([row.sides for row in rows])
     return TimedOperations(
         np.repeat(np.arange(len(rows)), lengths),
-        np.array([place[relative(name, place)] for row in rows for name in row.names], dtype=np.intp),
+        np.array([place[relative(name, place.__contains__)] for row in rows for name in row.names], dtype=np.intp),
         np.concatenate([row.features for row in rows]),
         np.concatenate([row.half for row in rows]),
         np.concatenate([row.count for row in rows]),
