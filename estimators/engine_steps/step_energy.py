@@ -112,7 +112,7 @@ def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, For
     above = Largest(drawn - idle, 0)
     memory = Smallest(above, MEMORY * rated * read)
     raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK)) ** 3
-    capped = Smallest(symbol("machine.power.cap"), drawn)
-    free = Largest(drawn + (above - memory) * (raised - 1), capped)
+    free = drawn + (above - memory) * (raised - 1)
+    capped = Smallest(symbol("machine.power.cap"), free)
     taken = time * symbol("operation.devices")
     return Formula(capped * taken, "J", SOURCE), Formula(free * taken, "J", SOURCE)

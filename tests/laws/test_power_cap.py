@@ -222,3 +222,14 @@ def test_a_cap_that_idle_power_reaches_is_refused_by_every_answer() -> None:
         whatif("gpt2", H100, {"machine.power.cap": [100.0, 400.0, 700.0]})
     with pytest.raises(InputError, match=want):
         ss.plan_training("llama-3.1-8b", ss.machine("h100-dgx").using({"power.cap": 100.0}), devices=8, batch=8)
+
+
+def test_a_step_that_the_cap_is_said_to_hold_draws_the_cap() -> None:
+    """H100: 700 W. Dynamic power goes with f V^2, so that a raised clock draws more in the same time."""
+    drawn = []
+    for clock in ("1x", "1.1x", "1.3x", "1.6x"):
+        answer = question("llama-3-8b-decode", "h100-sxm", None, {"machine.clock": clock}).answer()
+        drawn.append((answer.energy or 0.0) / answer.time)
+        said = any(text.startswith((EXCESS, HELD)) for text in answer.assumptions)
+        assert said == (drawn[-1] == pytest.approx(700.0)), (clock, drawn)
+    assert drawn == sorted(drawn) and drawn[0] < drawn[1] < drawn[-1] < 700.1
