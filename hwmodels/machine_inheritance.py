@@ -27,8 +27,8 @@ OF_ITS_OWN = ("name", "description", "aliases", "price")
 MOST_EXTENDED = 8
 """Files that may extend one another before a shipped machine, or one that is written out, is reached."""
 FAMILY = "family"
-RATED = ("clock", "power")
-"""What a board is rated for, whatever clock and cap it is used with."""
+RATED = ("clock", "memory", "power")
+"""What a board is rated for, whatever clock, bandwidth and cap it is used with."""
 OTHER_CLOCKS = ("base_clock", "peak_clock", "rated_clock")
 LONGEST_SHOWN = 60
 """Letters of what a file says that stand in a message."""
@@ -76,6 +76,8 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     sources = require_mapping(document.get("sources", {}), path, "sources")
     made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     rated = {key: base[key] for key in RATED if key in base and made.get(key)} | board
+    if dict(made.get("memory") or {}).keys() != dict(rated.get("memory") or {}).keys():
+        rated.pop("memory", None)  # other levels are a memory of its own
     return made, {} if of_its_own else rated
 
 
