@@ -94,7 +94,9 @@ def _work(a: Amounts, seconds: float, machine: Machine, compute: str, sequences:
     device = Device.of(machine, compute)
     memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
     flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
-    return ServingWork(memory / seconds, flop / seconds, 1.0, max(sequences, 1.0), narrow, faster=faster_memory(machine))
+    return ServingWork(
+        memory / seconds, flop / seconds, 1.0, max(sequences, 1.0), narrow, faster=faster_memory(machine)
+    )
 
 
 def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, Formula]:

@@ -57,7 +57,9 @@ def test_a_clock_or_cap_of_a_file_is_one_that_was_set(tmp_path: Path, line: str,
 
 def test_a_file_of_another_family_is_rated_as_it_states(tmp_path: Path) -> None:
     text = "clock: 2.2 GHz\npower: {cap: 1000 W}"
-    path = files(tmp_path, limited="extends: own.yaml\npower: {cap: 500 W}", own=f"extends: h100-sxm\nfamily: a\n{text}")
+    path = files(
+        tmp_path, limited="extends: own.yaml\npower: {cap: 500 W}", own=f"extends: h100-sxm\nfamily: a\n{text}"
+    )
     own, limited = load_machine(tmp_path / "own.yaml"), load_machine(path)
     for each in (own, limited):
         assert (each.stated.power.cap, each.stated.clock, each.rated_clock) == (1000.0, 2.2e9, None)
