@@ -237,7 +237,7 @@ def test_a_step_that_the_cap_is_said_to_hold_draws_the_cap() -> None:
 
 @pytest.mark.parametrize(("workload", "dtype"), [("llama-3-8b-decode", "bfloat16"), ("jacobi-3d-7pt", None)])
 def test_a_faster_memory_saves_the_board_time_and_no_joules_of_a_byte(workload: str, dtype: str | None) -> None:
-    """E = static power x t + joules of the same bytes and flop: less time saves at least idle power, and the mean rises."""
+    """E = static power x t + joules of the same work: less time saves at least idle power, and the mean rises."""
     path = "machine.memory.HBM3.bandwidth"
     frame = whatif(workload, H100, [f"{path}=0.7x,1x,1.5x,2x"], dtype=dtype).frame.sort_values(path)
     times, joules = frame.time_s.to_numpy(), frame.energy_J.to_numpy()

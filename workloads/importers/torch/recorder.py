@@ -23,16 +23,18 @@ from slipstick.workloads.importers.torch.fake_sizes import FakeSizes
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})
-DROPOUT = Signature(
-    [
-        Parameter("input", Parameter.POSITIONAL_OR_KEYWORD),
-        *(
-            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value)
-            for name, value in (("p", 0.5), ("training", True), ("inplace", False))
-        ),
-    ]
-)
+
+
+def _signature(*required: str, **defaults: Any) -> Signature:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    named = [Parameter(name, kind, default=value) for name, value in defaults.items()]
+    return Signature([*(Parameter(name, kind) for name in required), *named])
+
+
+DROPOUT = _signature("input", p=0.5, training=True, inplace=False)
 """Of torch.nn.functional.dropout."""
+ATTENTION = _signature(attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
+"""Of torch.nn.functional.scaled_dot_product_attention, behind queries, keys and values."""
 ALIGNED = 16
 """Bytes of which the sizes of heads are multiples in the kernel of values of another size (`as_on_gpus`)."""
 _VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
@@ -317,31 +319,27 @@ def as_on_gpus() -> Iterator[None]:
     Fused attention drops weights itself there, and one of its kernels takes values of another size than queries and
     keys (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, `check_head_dim_size_mem_efficient`; FlashAttention 3
     and FlashMLA have such kernels too), where heads are not grouped; on CPUs such attention is its parts. Dropout is
-    one kernel there that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`);
-    CPUs draw, scale and multiply one after the other. The fused inference path of nn.TransformerEncoder is left out:
-    fake tensors do not know it.
+    one kernel there that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp,
+    `is_fused_kernel_acceptable`); CPUs draw, scale and multiply one after the other. The fused inference path of
+    nn.TransformerEncoder is left out: fake tensors do not know it.
     """
     from torch.nn import functional
 
     before = torch.backends.mha.get_fastpath_enabled()
     attention, dropout = functional.scaled_dot_product_attention, functional.dropout
 
-    def attention_there(
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        **named: Any,
-    ) -> Any:
+    def attention_there(query: Any, key: Any, value: Any, *rest: Any, **named: Any) -> Any:
+        given = ATTENTION.bind_partial(*rest, **named)
+        given.apply_defaults()
+        named = {**given.arguments, "dropout_p": 0.0}
+        attn_mask = named["attn_mask"]
         if not _takes_apart(query, key, value):
-            return attention(query, key, value, attn_mask, 0.0, is_causal, **named)
+            return attention(query, key, value, **named)
         if attn_mask is not None and attn_mask.dtype == torch.bool:
             attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
         kept = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))
         fused = torch.ops.aten._scaled_dot_product_efficient_attention
-        return fused(query, key, value, attn_mask, kept, 0.0, is_causal, scale=named.get("scale"))[0]
+        return fused(query, key, value, attn_mask, kept, 0.0, named["is_causal"], scale=named["scale"])[0]
 
     def dropout_there(*args: Any, **named: Any) -> Any:
         given = DROPOUT.bind(*args, **named)
