@@ -27,8 +27,10 @@ OF_ITS_OWN = ("name", "description", "aliases", "price")
 MOST_EXTENDED = 8
 """Files that may extend one another before a shipped machine, or one that is written out, is reached."""
 FAMILY = "family"
-RATED = ("clock", "memory", "power")
-"""What a board is rated for, whatever clock, bandwidth and cap it is used with."""
+RATED = ("clock", "cores", "memory", "power")
+"""What a board is rated for, whatever clock, cores, bandwidth and cap it is used with."""
+RATES = ("bandwidth", "bytes_per_cycle")
+"""In either of which a level of memory states its bandwidth."""
 OTHER_CLOCKS = ("base_clock", "peak_clock", "rated_clock")
 LONGEST_SHOWN = 60
 """Letters of what a file says that stand in a message."""
@@ -43,7 +45,7 @@ Documents = tuple[dict[str, Any], dict[str, Any]]
 def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: Sequence[Path] = ()) -> Documents:
     """The document of a machine with what it takes over from the machine that it extends, and what its board is rated.
 
-    The second holds the clock and power of the machine that is extended in the end, which a file changes as a what-if
+    The second holds the fields `RATED` of the machine that is extended in the end, which a file changes as a what-if
     does; nothing where the file extends none, or states a family, by which it is a board of its own.
 
     Mappings are merged name by name; numbers, texts and lists replace what was there, ``1.2x`` is 1.2 times what stands
@@ -76,9 +78,15 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     sources = require_mapping(document.get("sources", {}), path, "sources")
     made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     rated = {key: base[key] for key in RATED if key in base and made.get(key)} | board
-    if dict(made.get("memory") or {}).keys() != dict(rated.get("memory") or {}).keys():
+    if _rates(made) != _rates(rated):
         rated.pop("memory", None)  # other levels are a memory of its own
     return made, {} if of_its_own else rated
+
+
+def _rates(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Levels of memory, and how each states its bandwidth."""
+    levels = {name: level for name, level in (document.get("memory") or {}).items() if isinstance(level, Mapping)}
+    return {name: [rate for rate in RATES if rate in level] for name, level in levels.items()}
 
 
 def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> tuple[Documents, str]:
@@ -159,7 +167,7 @@ def _merged(
             made[name] = _times(factor, made.get(name), f"{path}: {place} = {value}")
         else:
             made[name] = value
-    for stated, other in (("bandwidth", "bytes_per_cycle"), ("bytes_per_cycle", "bandwidth")):
+    for stated, other in (RATES, RATES[::-1]):
         if above.startswith("memory.") and stated in changes and other not in changes:
             made = {key: value for key, value in made.items() if key not in (other, "bandwidth_by_cores")}
     return made

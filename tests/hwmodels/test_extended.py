@@ -36,11 +36,13 @@ def test_four_lines_make_a_future_gpu(tmp_path: Path) -> None:
         ("power: {cap: 350 W}", {"power.cap": "350 W"}),
         ("clock: 1.2 GHz", {"clock": "1.2 GHz"}),
         ("clock: 0.8x", {"clock": "0.8x"}),
+        ("cores: 0.5x", {"cores": "0.5x"}),
+        ("memory: {HBM3: {bandwidth: 2x}}", {"memory.HBM3.bandwidth": "2x"}),
         ("power: {cap: 1000 W}", {"power.cap": "1000 W"}),
         ("power: {cap: 1000 W, idle: 150 W}", {"power.cap": "1000 W", "power.idle": "150 W"}),
     ],
 )
-def test_a_clock_or_cap_of_a_file_is_one_that_was_set(tmp_path: Path, line: str, changes: dict[str, str]) -> None:
+def test_a_number_of_a_file_is_one_that_was_set(tmp_path: Path, line: str, changes: dict[str, str]) -> None:
     """Of a machine by its name, by which its own measurements are known, both ways give one answer."""
     base = machine("h100-sxm")
     path = tmp_path / "mine.yaml"
@@ -71,6 +73,7 @@ def test_what_extends_and_says_nothing_else_is_the_same_machine(tmp_path: Path) 
 
 
 def test_names_are_taken_away_and_bandwidths_replace_each_other(tmp_path: Path) -> None:
+    assert question("gemm", load_machine(written(tmp_path, "memory: {L2: {bandwidth: 9 TB/s}}"))).answer().time > 0
     lines = (
         "memory: {L2: {bandwidth: 9 TB/s}, HBM3: null, HBM5: {capacity: 1 TB, bandwidth: 20 TB/s}}",
         "links: {nvswitch: null}",
