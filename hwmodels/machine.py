@@ -194,19 +194,23 @@ class Machine(Record):
                 sources[path] = f"{made.source_of(path)} (x {ratio:g} by what-if of the geometry)"
             data["sources"] = {**sources}
             made = validated(Machine, data, f"machine {self.name!r}")
-        made._stated = self.stated if changes or named else self._stated
-        if made.dies.count != self.dies.count:
-            made._stated = self.stated.part(made.dies.count / self.dies.count)
-        power, rated = made.power, made.stated.power
-        if (
-            rated.cap
-            and (power.cap or 0.0) > rated.cap
-            and power.idle not in (0.0, rated.idle or IDLE_SHARE * rated.cap)
-        ):
-            # a board of another rating: no limit moves idle power
-            made._stated = made.stated.unchecked(
-                power=Power.model_construct(**{**fields_in(rated), "idle": power.idle, "cap": power.cap})
-            )
+        if not changes and not named:
+            made._stated = self._stated
+            return made
+        part = made.dies.count / self.dies.count
+        return made.on_board(self.stated if part == 1 else self.stated.part(part))
+
+    def on_board(self, board: Machine) -> Machine:
+        """The same as a change of a board, whose clock and power stay what it is rated for.
+
+        A higher cap beside another idle power is that of a board of another rating, since no limit moves idle power.
+        """
+        made, power, rated = self.unchecked(), self.power, board.power
+        made._stated = board
+        usual = (0.0, rated.idle or IDLE_SHARE * (rated.cap or 0.0))
+        if rated.cap and (power.cap or 0.0) > rated.cap and power.idle not in usual:
+            there = Power.model_construct(**{**fields_in(rated), "idle": power.idle, "cap": power.cap})
+            made._stated = board.unchecked(power=there)
         return made
 
     def part(self, share: float) -> Machine:

@@ -96,8 +96,10 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     ...     ss.load_machine(path).clock
     2000000000.0
     """
-    document = extended(require_mapping(read_yaml(path), path, "the document"), path)
+    document, rated = extended(require_mapping(read_yaml(path), path, "the document"), path)
     machine = validated(Machine, document, str(path))
+    if rated:
+        machine = machine.on_board(validated(Machine, {**document, **rated}, str(path)))
     _check_types(machine, path)
     _check_sizes(machine, path)
     warn_of_implausible(machine, path)
@@ -128,7 +130,7 @@ def implausible(machine: Machine) -> Iterator[str]:
             if not low <= value <= high:
                 unit = unit_at(type(machine), path.split("."))
                 yield _line(path, value, f"{format_quantity(low, unit)} to {format_quantity(high, unit)}", unit)
-    highest = machine.peak_clock or machine.clock * HIGHEST_OVER_CLOCK
+    highest = machine.peak_clock or machine.stated.clock * HIGHEST_OVER_CLOCK
     for name in ("base_clock", "rated_clock"):
         if (clock := getattr(machine, name)) is not None and clock > highest:
             yield _line(name, clock, f"at most {format_quantity(highest, 'Hz')}, by clock and peak_clock", "Hz")

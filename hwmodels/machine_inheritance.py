@@ -26,6 +26,11 @@ OF_ITS_OWN = ("name", "description", "aliases", "price")
 """What another machine does not share: its names and what it costs."""
 MOST_EXTENDED = 8
 """Files that may extend one another before a shipped machine, or one that is written out, is reached."""
+FAMILY = "family"
+RATED = ("clock", "cores", "memory", "power")
+"""What a board is rated for, whatever clock, cores, bandwidth and cap it is used with."""
+RATES = ("bandwidth", "bytes_per_cycle")
+"""In either of which a level of memory states its bandwidth."""
 OTHER_CLOCKS = ("base_clock", "peak_clock", "rated_clock")
 LONGEST_SHOWN = 60
 """Letters of what a file says that stand in a message."""
@@ -34,8 +39,14 @@ TABLES = ("engines", "links", "memory", "power", "runtime", "sources")
 name before the whole is validated."""
 
 
-def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: Sequence[Path] = ()) -> dict[str, Any]:
-    """The document of a machine with what it takes over from the machine that it extends, if any.
+Documents = tuple[dict[str, Any], dict[str, Any]]
+
+
+def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: Sequence[Path] = ()) -> Documents:
+    """The document of a machine with what it takes over from the machine that it extends, and what its board is rated.
+
+    The second holds the fields `RATED` of the machine that is extended in the end, which a file changes as a what-if
+    does; nothing where the file extends none, or states a family, by which it is a board of its own.
 
     Mappings are merged name by name; numbers, texts and lists replace what was there, ``1.2x`` is 1.2 times what stands
     there, and ``null`` takes a name away. A bandwidth of a level replaces its bytes a cycle, and the other way round.
@@ -54,22 +65,32 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
         a multiple is no finite number, or main memory would move.
     """
     if WORD not in document:
-        return dict(document)
-    base, name = _extends(document[WORD], path, below)
+        return dict(document), {}
+    (base, board), name = _extends(document[WORD], path, below)
     _check_tables(document, path)
     changes = {key: value for key, value in document.items() if key not in (WORD, "sources")}
     inherited = {key: value for key, value in base.items() if key not in (*OF_ITS_OWN, "sources")}
-    if "clock" in changes:
+    of_its_own = FAMILY in changes
+    if "clock" in changes and of_its_own:
         inherited = {key: value for key, value in inherited.items() if key not in OTHER_CLOCKS}
     made = _merged(inherited, changes, "", path)
     _check_main_memory(base, changes, made, path, name)
     sources = require_mapping(document.get("sources", {}), path, "sources")
     made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
-    return made
+    rated = {key: base[key] for key in RATED if key in base and made.get(key)} | board
+    if _rates(made) != _rates(rated):
+        rated.pop("memory", None)  # other levels are a memory of its own
+    return made, {} if of_its_own else rated
 
 
-def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
-    """The document of the machine that a file extends, whole, and its name."""
+def _rates(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Levels of memory, and how each states its bandwidth."""
+    levels = {name: level for name, level in (document.get("memory") or {}).items() if isinstance(level, Mapping)}
+    return {name: [rate for rate in RATES if rate in level] for name, level in levels.items()}
+
+
+def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> tuple[Documents, str]:
+    """The documents of the machine that a file extends (see `extended`), and its name."""
     if not (isinstance(name, str) and name.endswith((".yaml", ".yml"))):
         return _shipped(name, path)
     where = f"{path}: {WORD}: {name[:LONGEST_SHOWN]!r}"
@@ -91,7 +112,7 @@ def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> 
         raise InputError(f"{where}: no such file")
     document = require_mapping(read_yaml(there), there, "the document")
     base = extended(document, there, chain)
-    _check_tables(base, there)
+    _check_tables(base[0], there)
     return base, str(document.get("name") or there.stem)[:LONGEST_SHOWN]
 
 
@@ -122,12 +143,12 @@ def _times(factor: float, stated: Any, where: str) -> Any:
 _QUANTITY = re.compile(r"\s*(\d+\.?\d*(?:[eE][+-]?\d+)?)\s*(\S.*?)\s*")
 
 
-def _shipped(name: Any, path: str | os.PathLike[str]) -> tuple[Mapping[str, Any], str]:
+def _shipped(name: Any, path: str | os.PathLike[str]) -> tuple[Documents, str]:
     known = sorted(file.stem for file in FOLDER.glob("*.yaml"))
     if not isinstance(name, str) or name not in known:
         raise InputError(f"{path}: {WORD}: {unknown_name('shipped machine', str(name)[:LONGEST_SHOWN], known)}")
     file = FOLDER / f"{name}.yaml"
-    return require_mapping(read_yaml(file), file, "the document"), name
+    return extended(require_mapping(read_yaml(file), file, "the document"), file), name
 
 
 def _merged(
@@ -146,7 +167,7 @@ def _merged(
             made[name] = _times(factor, made.get(name), f"{path}: {place} = {value}")
         else:
             made[name] = value
-    for stated, other in (("bandwidth", "bytes_per_cycle"), ("bytes_per_cycle", "bandwidth")):
+    for stated, other in (RATES, RATES[::-1]):
         if above.startswith("memory.") and stated in changes and other not in changes:
             made = {key: value for key, value in made.items() if key not in (other, "bandwidth_by_cores")}
     return made

@@ -13,7 +13,7 @@ from slipstick.estimators.engine_steps.step_graph import (
     step_in_sizes,
     stored_and_multiplied,
 )
-from slipstick.estimators.power.power_cap import RATED_CLOCK, at_stated_clock, rated_watts
+from slipstick.estimators.power.power_cap import RATED_CLOCK, at_stated_clock, faster_memory, rated_watts
 from slipstick.estimators.power.power_constants import MEMORY
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, MOST, power_fit, power_groups
@@ -22,7 +22,7 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import STATED, Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.weight_types import WEIGHT_TYPES
@@ -39,7 +39,7 @@ def step_joules(workload: Workload, machine: Machine) -> tuple[Evaluable, Evalua
     Symbols: time [s], operation.devices, machine.PATH, and the names of `step_work` and of `step_numbers`.
     """
     types = rated_types(machine, stored_and_multiplied(workload)[1])
-    known = formulas_of(ServingPower, ("step", machine.form, *types))
+    known = formulas_of(ServingPower, ("step", machine.form, machine.stated.form, *types))
     held = known.get("held", lambda: _joules(machine, types)[0].lowered)
     free = known.get("free", lambda: _joules(machine, types)[1].lowered)
     known.keep()
@@ -94,7 +94,9 @@ def _work(a: Amounts, seconds: float, machine: Machine, compute: str, sequences:
     device = Device.of(machine, compute)
     memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
     flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
-    return ServingWork(memory / seconds, flop / seconds, sequences=max(sequences, 1.0), narrow=narrow)
+    return ServingWork(
+        memory / seconds, flop / seconds, 1.0, max(sequences, 1.0), narrow, faster=faster_memory(machine)
+    )
 
 
 def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, Formula]:
@@ -103,17 +105,22 @@ def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, For
     bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
     flop = symbol("operation.narrow_flop") / product_of_fields(machine.peak_factors(unit, narrow))
     flop += symbol("operation.plain_flop") / product_of_fields(machine.peak_factors(unit, plain))
-    faster = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK))
-    flop *= faster  # the law's work is that of the rated clock
-    read = Smallest(1, symbol("operation.bytes_moved") / bandwidth / time)
+    raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK))
+    flop *= raised  # the law's work is that of the rated clock
+    # of what the board's memory reads, as it was metered: a byte costs its joules at any rate (`faster_memory`)
+    board = machine.stated
+    faster = bandwidth / sp.Mul(*(symbol(STATED + path) for path in board.bandwidth_factors(board.main_memory)))
+    if board.dies.count > 1:
+        faster *= symbol(f"{STATED}dies.count") / symbol("machine.dies.count")
+    read = faster * Smallest(1, symbol("operation.bytes_moved") / bandwidth / time)
     odds = symbol("parameter.base") + symbol("parameter.read") * read
     odds += symbol("parameter.flop") * Smallest(1, flop / time)
     odds += symbol("parameter.sequences") * sp.log(Largest(1, symbol("operation.sequences")))
     odds += symbol("parameter.narrow") * symbol("operation.narrow")
     drawn = MOST * rated / (1 + sp.exp(-odds))
     above = Largest(drawn - idle, 0)
-    memory = Smallest(above, MEMORY * rated * read)
-    capped = Smallest(symbol("machine.power.cap"), drawn)
-    free = Largest(drawn + (above - memory) * (faster**3 - 1), capped)
+    memory = Smallest(above, MEMORY * rated * Smallest(1, read))
+    free = drawn + (above - memory) * (raised**3 - 1)
+    capped = Smallest(symbol("machine.power.cap"), free)
     taken = time * symbol("operation.devices")
     return Formula(capped * taken, "J", SOURCE), Formula(free * taken, "J", SOURCE)

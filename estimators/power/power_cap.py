@@ -149,6 +149,13 @@ def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike, free: Mapping[str, np
         )
 
 
+def faster_memory(machine: Machine) -> float:
+    """Bandwidth of main memory over that of the board, of as many dies: a byte costs its joules at any rate."""
+    board = machine.stated
+    dies = machine.dies.count / board.dies.count
+    return machine.bandwidth(machine.main_memory) / board.bandwidth(board.main_memory) / dies
+
+
 def at_rated_cap(machine: Machine) -> Machine:
     """The machine under its board's rated power; itself where no other cap was set."""
     rated = machine.stated.power.cap

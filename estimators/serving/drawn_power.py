@@ -9,7 +9,7 @@ from typing import Any
 
 from slipstick.estimators.engine_steps.step_amounts import Batch
 from slipstick.estimators.engine_steps.step_time import StepTime
-from slipstick.estimators.power.power_cap import cap_watts
+from slipstick.estimators.power.power_cap import cap_watts, faster_memory
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.serving.batching.simulation_result import SimulationResult
@@ -135,4 +135,5 @@ def _mean_work(deployment: Deployment, served: SimulationResult) -> ServingWork:
         max(decodes, 1.0),
         float(deployment.shares.narrow_experts),
         float(layout.data > 1),
+        faster_memory(machine),
     )

@@ -125,8 +125,9 @@ MIG = re.compile(r"(.+?)[ :-](?:MIG )?([1-7])g\.(\d{1,3})gb", re.IGNORECASE)
 MIG_FAMILIES = ("nvidia-ampere-ga100", "nvidia-hopper-gh100", "nvidia-blackwell-gb100")
 MIG_SLICES, MIG_EIGHTHS = 7, 8
 """Slices of the cores, and of memory and last cache (Multi-Instance GPU User Guide of NVIDIA's)."""
-MIG_ROUNDED = 0.25
-"""By how much a profile's name may differ from the eighths of the memory that it has."""
+MIG_ROUNDED = 0.01
+"""By how much a profile's name, in whole GB, may differ beyond rounding from its share of what a card is sold with: a
+B300 of 270 GB has 2g.67gb and 7g.269gb (`nvidia-smi mig -lgip`)."""
 MIG_CORES: Mapping[int, Mapping[int, int]] = MappingProxyType(
     {
         56: MappingProxyType({1: 14, 2: 28, 4: 56}),
@@ -153,16 +154,17 @@ def _slice(whole: Machine, cores: int, capacity: float) -> Machine:
 
     main = whole.memory[whole.main_memory].capacity
     profile = f"{cores}g.{capacity / 1e9:g}gb"
-    eighths = math.ceil(MIG_EIGHTHS * capacity / main - 0.2)
     few = MIG_SLICES if whole.cores > 56 else 4
-    sold = [(a, b) if few == MIG_SLICES else (a, 2 * a) for a, b in MIG_PAIRS if few == MIG_SLICES or a in (1, 2, 4)]
-    odd = abs(capacity / (main * eighths / MIG_EIGHTHS) - 1) > MIG_ROUNDED if eighths else True
-    if whole.family not in MIG_FAMILIES or (cores, eighths) not in sold or odd:
-        known = ", ".join(f"{a}g with {b}/8" for a, b in dict.fromkeys(sold))
-        raise InputError(
-            f"{whole.name!r} has no slice {profile}: want an A30, A100, H100, H200, B200 or alike, and of its "
-            f"{main / 1e9:g} GB {known}"
-        )
+    sold = MIG_PAIRS if few == MIG_SLICES else [(a, 2 * a) for a in (1, 2, 4)]
+    named = {pair: math.floor(main * pair[1] / MIG_EIGHTHS / 1e9 + 0.5) * 1e9 for pair in sold}
+    near = (
+        b for (a, b), size in named.items()
+        if a == cores and (size == capacity or abs(capacity * MIG_EIGHTHS / (main * b) - 1) < MIG_ROUNDED)
+    )  # fmt: skip
+    if whole.family not in MIG_FAMILIES or (eighths := next(near, 0)) == 0:
+        known = ", ".join(f"{a}g.{size / 1e9:g}gb" for (a, _), size in named.items())
+        want = f"want {known}" if whole.family in MIG_FAMILIES else "want an A30, A100, H100, H200, B200 or alike"
+        raise InputError(f"{whole.name!r} has no slice {profile}: {want}")
     share, counts = eighths / MIG_EIGHTHS, MIG_CORES.get(whole.cores, {})
     count = counts.get(cores) or 2 * cores * (whole.cores // (2 * MIG_SLICES))
     changed: dict[str, Any] = {"name": f"{whole.name}, slice {profile}", "cores": count}

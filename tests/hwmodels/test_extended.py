@@ -30,11 +30,50 @@ def test_four_lines_make_a_future_gpu(tmp_path: Path) -> None:
     assert faster < question("gpt2-inference", base).answer().time
 
 
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("power: {cap: 350 W}", {"power.cap": "350 W"}),
+        ("clock: 1.2 GHz", {"clock": "1.2 GHz"}),
+        ("clock: 0.8x", {"clock": "0.8x"}),
+        ("cores: 0.5x", {"cores": "0.5x"}),
+        ("memory: {HBM3: {bandwidth: 2x}}", {"memory.HBM3.bandwidth": "2x"}),
+        ("power: {cap: 1000 W}", {"power.cap": "1000 W"}),
+        ("power: {cap: 1000 W, idle: 150 W}", {"power.cap": "1000 W", "power.idle": "150 W"}),
+    ],
+)
+def test_a_number_of_a_file_is_one_that_was_set(tmp_path: Path, line: str, changes: dict[str, str]) -> None:
+    """Of a machine by its name, by which its own measurements are known, both ways give one answer."""
+    base = machine("h100-sxm")
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"name: {base.name}\nextends: h100-sxm\n{line}\n")
+    mine, changed = load_machine(path), base.using(changes)
+    assert (mine.stated.clock, mine.stated.power, mine.rated_clock) == (
+        changed.stated.clock,
+        changed.stated.power,
+        base.rated_clock,
+    )
+    one, other = (question("gemm", each).answer() for each in (mine, changed))
+    assert (one.time, one.energy, one.assumptions) == (other.time, other.energy, other.assumptions)
+
+
+def test_a_file_of_another_family_is_rated_as_it_states(tmp_path: Path) -> None:
+    text = "clock: 2.2 GHz\npower: {cap: 1000 W}"
+    path = files(
+        tmp_path, limited="extends: own.yaml\npower: {cap: 500 W}", own=f"extends: h100-sxm\nfamily: a\n{text}"
+    )
+    own, limited = load_machine(tmp_path / "own.yaml"), load_machine(path)
+    for each in (own, limited):
+        assert (each.stated.power.cap, each.stated.clock, each.rated_clock) == (1000.0, 2.2e9, None)
+    assert (own.power.cap, limited.power.cap) == (1000.0, 500.0)
+
+
 def test_what_extends_and_says_nothing_else_is_the_same_machine(tmp_path: Path) -> None:
     assert load_machine(written(tmp_path)).fingerprint == machine("h100-sxm").fingerprint
 
 
 def test_names_are_taken_away_and_bandwidths_replace_each_other(tmp_path: Path) -> None:
+    assert question("gemm", load_machine(written(tmp_path, "memory: {L2: {bandwidth: 9 TB/s}}"))).answer().time > 0
     lines = (
         "memory: {L2: {bandwidth: 9 TB/s}, HBM3: null, HBM5: {capacity: 1 TB, bandwidth: 20 TB/s}}",
         "links: {nvswitch: null}",

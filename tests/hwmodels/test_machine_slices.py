@@ -36,6 +36,8 @@ def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> N
         "h100-sxm 7g.10gb",
         "rtx-3090 1g.3gb",
         "h100-sxm 1g.0gb",
+        "h100-sxm 1g.12gb",
+        "h100-sxm 3g.42gb",
         "mi300x 1g.10gb",
         "nothing 1g.10gb",
     ],
@@ -43,6 +45,30 @@ def test_slices_are_those_of_the_guide(name: str, cores: int, eighths: int) -> N
 def test_what_has_no_slices_says_so(name: str) -> None:
     with pytest.raises(InputError, match="no slice|unknown machine"):
         machine(name)
+
+
+@pytest.mark.parametrize(
+    ("card", "sold"),
+    [
+        ("a30", "1g.6gb, 2g.12gb, 4g.24gb"),
+        ("a100-sxm-40gb", "1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb"),
+        ("h100-sxm", "1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
+        ("h100-nvl", "1g.12gb, 1g.24gb, 2g.24gb, 3g.47gb, 4g.47gb, 7g.94gb"),
+        ("gh200", "1g.12gb, 1g.24gb, 2g.24gb, 3g.48gb, 4g.48gb, 7g.96gb"),
+        ("h200-sxm", "1g.18gb, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb"),
+        ("b200-sxm", "1g.23gb, 1g.45gb, 2g.45gb, 3g.90gb, 4g.90gb, 7g.180gb"),
+        ("b300-sxm", "1g.34gb, 1g.67gb, 2g.67gb, 3g.135gb, 4g.135gb, 7g.269gb"),
+    ],
+)
+def test_a_card_has_the_profiles_of_the_guide_and_no_others(card: str, sold: str) -> None:
+    """Multi-Instance GPU User Guide, supported profiles; a B300's as its nodes list them."""
+    for name in sold.split(", "):
+        assert machine(f"{card} {name}").memory[machine(card).main_memory].capacity == float(name[3:-2]) * 1e9
+        compute, size = name.split(".")
+        for other in (int(size[:-2]) * 1.2 + 1, int(size[:-2]) * 0.9 - 1):
+            if f"{compute}.{other:.0f}gb" not in sold:
+                with pytest.raises(InputError, match=rf"no slice {compute}\.{other:.0f}gb: want 1g\.\d+gb, "):
+                    machine(f"{card} {compute}.{other:.0f}gb")
 
 
 @pytest.mark.parametrize(("name", "watts"), [("a100-sxm-80gb 1g.10gb", 400 / 7), ("a30 2g.12gb", 165 / 2)])

@@ -222,3 +222,27 @@ def test_a_cap_that_idle_power_reaches_is_refused_by_every_answer() -> None:
         whatif("gpt2", H100, {"machine.power.cap": [100.0, 400.0, 700.0]})
     with pytest.raises(InputError, match=want):
         ss.plan_training("llama-3.1-8b", ss.machine("h100-dgx").using({"power.cap": 100.0}), devices=8, batch=8)
+
+
+def test_a_step_that_the_cap_is_said_to_hold_draws_the_cap() -> None:
+    """H100: 700 W. Dynamic power goes with f V^2, so that a raised clock draws more in the same time."""
+    drawn = []
+    for clock in ("1x", "1.1x", "1.3x", "1.6x"):
+        answer = question("llama-3-8b-decode", "h100-sxm", None, {"machine.clock": clock}).answer()
+        drawn.append((answer.energy or 0.0) / answer.time)
+        said = any(text.startswith((EXCESS, HELD)) for text in answer.assumptions)
+        assert said == (drawn[-1] == pytest.approx(700.0)), (clock, drawn)
+    assert drawn == sorted(drawn) and drawn[0] < drawn[1] < drawn[-1] < 700.1
+
+
+@pytest.mark.parametrize(("workload", "dtype"), [("llama-3-8b-decode", "bfloat16"), ("jacobi-3d-7pt", None)])
+def test_a_faster_memory_saves_the_board_time_and_no_joules_of_a_byte(workload: str, dtype: str | None) -> None:
+    """E = static power x t + joules of the same work: less time saves at least idle power, and the mean rises."""
+    path = "machine.memory.HBM3.bandwidth"
+    frame = whatif(workload, H100, [f"{path}=0.7x,1x,1.5x,2x"], dtype=dtype).frame.sort_values(path)
+    times, joules = frame.time_s.to_numpy(), frame.energy_J.to_numpy()
+    watts, saved = joules / times, np.diff(joules) / np.diff(times)
+    assert np.all(np.diff(times) < 0) and np.all(np.diff(watts) > 0)
+    assert np.all(saved >= 105.0) and np.all(saved <= watts[:-1])
+    alone = question(workload, H100, None, {path: "2x"}, dtype=dtype).answer()
+    assert (alone.time, alone.energy) == pytest.approx((times[-1], joules[-1]), rel=1e-9)

@@ -127,3 +127,27 @@ def test_a_small_gpt_reads_its_weights_once() -> None:
     encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     made = ss.import_torch(encoder, [ss.Input(("batch", 512, 64))], purpose="inference")
     assert {op.dims["batch"] for op in made if op.kind == "gemm"} == {1}
+
+
+class ApartHeads(torch.nn.Module):
+    """Attention of queries and keys of 24 numbers a head, and values of another size."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList(torch.nn.Linear(32, 4 * size) for size in (24, 24, value))
+
+    def forward(self, x: Any) -> Any:
+        heads = [part(x).unflatten(-1, (4, -1)).transpose(1, 2) for part in self.parts]
+        return torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+
+
+@pytest.mark.parametrize(("value", "alone"), [(16, True), (24, True), (18, False)])
+def test_attention_with_values_of_another_size_is_one_kernel_where_sizes_are_aligned(value: int, alone: bool) -> None:
+    """sdp_utils.cpp, check_head_dim_size_mem_efficient: float32 heads are multiples of 4 numbers (16 bytes)."""
+    made = ss.import_torch(ApartHeads(value), (torch.empty(2, 8, 32),))
+    fused = [op for op in made if op.kind == "attention"]
+    assert [(op.dims["head_dim"], op.dims["value_dim"], op.attributes.get("causal")) for op in fused] == (
+        [(24, value, True)] * 2 if alone else []
+    )
+    assert [op.attributes.get("pass") for op in fused] == ([None, "backward"] if alone else [])
+    assert any(op.kind == "softmax" for op in made) != alone

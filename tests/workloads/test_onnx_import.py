@@ -186,3 +186,16 @@ def test_a_norm_has_as_many_means_as_the_standard_says(tmp_path: Path, node: Any
     content = model([node], {"x": [8, 32, 7, 7]}, {"s": [32], "b": [32]}, ["y"])
     (norm,) = (op for op in import_onnx(write(tmp_path, content)) if op.kind == "norm")
     assert (norm.dims["groups"], norm.dims["elements"]) == (groups, 8 * 32 * 7 * 7)
+
+
+def test_attention_may_have_values_of_another_size_than_queries(tmp_path: Path) -> None:
+    """ONNX operator set 23: Q and K of a head size, V and Y of another."""
+    sizes = {"q": 192, "k": 192, "v": 128, "y": 128}
+    there = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 8, 16, size]) for name, size in sizes.items()
+    }
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
+    graph = helper.make_graph([node], "model", [there["q"], there["k"], there["v"]], [there["y"]])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]).SerializeToString()
+    (op,) = import_onnx(write(tmp_path, made))
+    assert (op.kind, op.dims["queries"], op.dims["head_dim"], op.dims["value_dim"]) == ("attention", 16, 192, 128)

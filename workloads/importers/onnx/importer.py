@@ -114,17 +114,19 @@ def _attention(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -
     """Attention of onnxruntime, with its projection where that is inside, and of ONNX since operator set 23."""
     x, y = reads[0], writes[0]
     heads = int(a.get("num_heads") or a.get("q_num_heads") or (x.shape[1] if len(x.shape) == 4 else 0))
-    batch, queries = x.shape[0], x.shape[-2]
+    batch, queries = x.shape[0], x.shape[1 if len(x.shape) == 5 else -2]  # 5: packed, batch x tokens x heads x 3 x size
     inside = kind == "Attention" and "num_heads" in a and len(reads) > 1 and len(reads[1].shape) == 2
     width = y.shape[-1] if len(y.shape) == 3 else heads * y.shape[-1]
     kv_heads = int(a.get("kv_num_heads") or heads)
     keys = queries if inside or len(reads) < 2 or len(reads[1].shape) < 3 else reads[1].shape[-2]
     if len(writes) > 1 and len(writes[1].shape) == 4:  # with the cache of earlier tokens
         keys = writes[1].shape[-2]
-    size = width // heads
+    apart = not inside and len(reads) > 1 and len(reads[1].shape) in (3, 4)  # else queries lie beside keys and values
+    queried = (x.shape[-1] * heads if len(x.shape) == 4 else x.shape[-1]) if apart else width
+    queried = a.get("qkv_hidden_sizes", [queried])[0]
     dims = {
-        "batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries, "keys": keys, "head_dim": size,
-        "value_dim": size,
+        "batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries, "keys": keys,
+        "head_dim": queried // heads, "value_dim": width // heads,
     }  # fmt: skip
     scores = Piece("attention", dims, {}, "scores" if inside else "", (0,) if inside else ())
     if not inside:

@@ -8,6 +8,7 @@ writer of each storage it reads, and for the readers of what it overwrites, so v
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -22,18 +23,20 @@ from slipstick.workloads.importers.torch.fake_sizes import FakeSizes
 
 # What says nothing about work: aliases of a whole tensor.
 _ALIASES = frozenset({"detach", "alias", "lift_fresh"})
-DROPOUT = Signature(
-    [
-        Parameter("input", Parameter.POSITIONAL_OR_KEYWORD),
-        *(
-            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value)
-            for name, value in (("p", 0.5), ("training", True), ("inplace", False))
-        ),
-    ]
-)
+
+
+def _signature(*required: str, **defaults: Any) -> Signature:
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    named = [Parameter(name, kind, default=value) for name, value in defaults.items()]
+    return Signature([*(Parameter(name, kind) for name in required), *named])
+
+
+DROPOUT = _signature("input", p=0.5, training=True, inplace=False)
 """Of torch.nn.functional.dropout."""
-DROPOUT_PLACE = 4
-"""Of `dropout_p` among the arguments of torch.nn.functional.scaled_dot_product_attention."""
+ATTENTION = _signature(attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)
+"""Of torch.nn.functional.scaled_dot_product_attention, behind queries, keys and values."""
+ALIGNED = 16
+"""Bytes of which the sizes of heads are multiples in the kernel of values of another size (`as_on_gpus`)."""
 _VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
 
 
@@ -302,25 +305,41 @@ def _popped(stack: list[str]) -> None:
     stack.pop()
 
 
+def _takes_apart(query: Any, key: Any, value: Any) -> bool:
+    """Whether attention with values of another size than queries and keys is one kernel on GPUs (`as_on_gpus`)."""
+    same = query.dim() == 4 and query.shape[1] == key.shape[1] == value.shape[1] and query.shape[-1] == key.shape[-1]
+    aligned = all(one.shape[-1] * one.element_size() % ALIGNED == 0 for one in (query, value))
+    return same and aligned and bool(query.shape[-1] != value.shape[-1]) and query.dtype == key.dtype == value.dtype
+
+
 @contextlib.contextmanager
 def as_on_gpus() -> Iterator[None]:
     """Calls that PyTorch hands to other kernels on GPUs than on CPUs, as on GPUs.
 
-    Fused attention drops weights itself there (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), and dropout is
-    one kernel that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`);
-    CPUs draw, scale and multiply one after the other. The fused inference path of nn.TransformerEncoder is left out:
-    fake tensors do not know it.
+    Fused attention drops weights itself there, and one of its kernels takes values of another size than queries and
+    keys (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, `check_head_dim_size_mem_efficient`; FlashAttention 3
+    and FlashMLA have such kernels too), where heads are not grouped; on CPUs such attention is its parts. Dropout is
+    one kernel there that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp,
+    `is_fused_kernel_acceptable`); CPUs draw, scale and multiply one after the other. The fused inference path of
+    nn.TransformerEncoder is left out: fake tensors do not know it.
     """
     from torch.nn import functional
 
     before = torch.backends.mha.get_fastpath_enabled()
     attention, dropout = functional.scaled_dot_product_attention, functional.dropout
 
-    def attention_there(*args: Any, **named: Any) -> Any:
-        if len(args) > DROPOUT_PLACE:
-            args = (*args[:DROPOUT_PLACE], 0.0, *args[DROPOUT_PLACE + 1 :])
-        without: dict[str, Any] = {**named, **({"dropout_p": 0.0} if "dropout_p" in named else {})}
-        return attention(*args, **without)
+    def attention_there(query: Any, key: Any, value: Any, *rest: Any, **named: Any) -> Any:
+        given = ATTENTION.bind_partial(*rest, **named)
+        given.apply_defaults()
+        named = {**given.arguments, "dropout_p": 0.0}
+        attn_mask = named["attn_mask"]
+        if not _takes_apart(query, key, value):
+            return attention(query, key, value, **named)
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -math.inf)
+        kept = torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value))
+        fused = torch.ops.aten._scaled_dot_product_efficient_attention
+        return fused(query, key, value, attn_mask, kept, 0.0, named["is_causal"], scale=named["scale"])[0]
 
     def dropout_there(*args: Any, **named: Any) -> Any:
         given = DROPOUT.bind(*args, **named)
