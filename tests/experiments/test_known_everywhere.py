@@ -12,7 +12,8 @@ import pytest
 import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.estimate import Estimate
-from slipstick.estimators.user_measured.measured_time import MeasuredTime, SizeLaw
+from slipstick.estimators.user_measured.measured_time import MeasuredTime
+from slipstick.estimators.user_measured.size_law import SizeLaw
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.cli.cli import run
 from tests.runs_made import LLAMA_TABLE, MEGATRON_LOG, SERVED, TRAINER_STATE
