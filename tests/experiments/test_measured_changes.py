@@ -101,3 +101,45 @@ def test_a_step_of_training_was_measured_on_the_machine_as_it_stands() -> None:
             for one in (calibration, None)
         )
         assert held == pytest.approx(plain, rel=0.05) and plain > 1.01
+
+
+SERVER, LIGHT = "llama-3.1-8b", {"output_tokens": 64, "num_requests": 24}
+
+
+def _tpot(**more: object) -> float:
+    return ss.serve(SERVER, BOARD, **{"concurrency": 8, **LIGHT, **more}).band("tpot", "mean")[0]  # type: ignore[arg-type]
+
+
+def test_a_cap_that_is_set_is_a_what_if_of_the_measured_server() -> None:
+    """The measured time was taken for one under the cap. Slower steps of as much work draw less: a cap costs less."""
+    cap = {CAP: "200 W"}
+    measured = 1.3 * _tpot(engine="vllm")
+    known = f"{measured * 1e3:.6f}ms"
+    plain = _tpot(engine="vllm", settings=cap) / _tpot(engine="vllm")
+    assert _tpot(engine="vllm", measured=known) == pytest.approx(measured, rel=0.03)
+    held = _tpot(engine="vllm", measured=known, settings=cap) / measured
+    assert 1.05 < held < plain
+
+
+def test_times_over_loads_move_a_server_as_they_move_its_requests(tmp_path: Path) -> None:
+    """`estimate` took such a table, `serve` wanted a column step of it."""
+    path = tmp_path / "loads.csv"
+    times = {users: 1.2 * _tpot(concurrency=users, engine="vllm") for users in (2, 8)}
+    path.write_text("concurrency,time_s\n" + "".join(f"{users},{time!r}\n" for users, time in times.items()))
+    settings = {f"run.{name}": float(value) for name, value in {**LIGHT, "concurrency": 8}.items()}
+    asked = ss.question(
+        SERVER, BOARD, settings=settings, calibration=read_calibration(None, str(path), BOARD), quantity="tpot"
+    )
+    tpot = _tpot(measured=str(path))
+    assert tpot == pytest.approx(asked.answer().time, rel=0.02)
+    assert tpot == pytest.approx(times[8], rel=0.02)
+
+
+def test_a_clock_that_is_set_is_a_what_if_of_the_measured_llama_cpp() -> None:
+    def rate(**more: object) -> float:
+        return ss.serve(SERVER, "rtx-4090", dtype="q4_k_m", engine="llama.cpp", **more).quantities[0].value  # type: ignore[call-overload, no-any-return]
+
+    slow = {"machine.memory.GDDR6X.bandwidth": machine("rtx-4090").get("memory.GDDR6X.bandwidth") / 2}
+    known = f"{SERVER}:q4_k_m={1.2 * rate():g}"
+    held, plain = (rate(measured=one, settings=slow) / rate(measured=one) for one in (known, None))
+    assert held == pytest.approx(plain, rel=0.05) and plain < 0.8
