@@ -12,7 +12,7 @@ Times at several sizes: see `size_law`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,7 +33,7 @@ from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.fitting.user_rows import lone_rows
+from slipstick.estimators.fitting.user_rows import agree, lone_rows, slips_of_repeats
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
@@ -52,8 +52,15 @@ LONGEST = 1e9
 MOST_SIZES = 50
 SCATTER = 0.3
 """Standard deviation of what a model misses where it says nothing of it, in log time."""
-APART = 4.0
-"""Standard deviations of their noise by which two rows of one size contradict each other."""
+
+
+@dataclass(frozen=True)
+class TimedRow:
+    """A time [s] with the numbers that stood beside it, by name, and its line in the file; 0 where it has none."""
+
+    numbers: FrozenDict[float]
+    seconds: float
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class MeasuredTime:
     deviation: float = 0.0
     source: str = ""
     steps: tuple[UpdatedStep, ...] = ()
-    rows: tuple[tuple[FrozenDict[float], float], ...] = ()
+    rows: tuple[TimedRow, ...] = ()
 
     @property
     def contradictions(self) -> tuple[str, ...]:
@@ -122,26 +129,35 @@ class MeasuredTime:
         `answer`: a row by the dotted names of its sizes, as a question.
         Raises InputError where a size is refused, or there are too many.
         """
-        values = {name: {row[name] for row, _ in self.rows if name in row} for name in known}
+        values = {name: {row.numbers[name] for row in self.rows if name in row.numbers} for name in known}
         varied = sorted(name for name, each in values.items() if len(each) > 1)
-        whole = [(row, seconds) for row, seconds in self.rows if all(name in row for name in varied)]
+        whole = [row for row in self.rows if all(name in row.numbers for name in varied)]
         if not varied or not whole:
             return self
         fixed = {name: each for name, each in values.items() if len(each) == 1}
-        by_size: dict[tuple[float, ...], list[float]] = {}
-        for row, seconds in whole:
-            by_size.setdefault(tuple(row[name] for name in varied), []).append(seconds)
-        if len(by_size) > MOST_SIZES:
+        sizes_of = [tuple(row.numbers[name] for name in varied) for row in whole]
+        if (count := len(set(sizes_of))) > MOST_SIZES:
             raise InputError(
-                f"--measured {self.source}: {len(by_size):,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
+                f"--measured {self.source}: {count:,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
             )
+        slips = slips_of_repeats(sizes_of, np.log([row.seconds for row in whole]))
+        by_size: dict[tuple[float, ...], list[TimedRow]] = {}
+        for place, (row, sizes) in enumerate(zip(whole, sizes_of, strict=True)):
+            if place not in slips:
+                by_size.setdefault(sizes, []).append(row)
         answered = tuple(
             (answer({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
             for sizes, times in sorted(by_size.items())
         )
-        kept = tuple((FrozenDict({name: row[name] for name in fixed if name in row}), each) for row, each in self.rows)
-        source = f"{self.source.partition(',')[0]}, {len(whole)} times"
-        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, answered, FrozenDict(here))
+        kept = tuple(
+            replace(row, numbers=FrozenDict({name: each for name, each in row.numbers.items() if name in fixed}))
+            for row in self.rows
+        )
+        name = self.source.partition(",")[0]
+        return MeasuredSizes(
+            self.seconds, self.deviation, f"{name}, {len(whole)} times", self.steps, kept, answered, FrozenDict(here),
+            tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items()),
+        )  # fmt: skip
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """See `for_question`."""
@@ -173,8 +189,8 @@ class MeasuredTime:
             )
 
     def _require_sizes(self, numbers: Mapping[str, float]) -> None:
-        for name in {name for row, _ in self.rows for name in row if name.split(".")[-1] in numbers}:
-            sizes = {row[name] for row, _ in self.rows if name in row}
+        for name in {name for row in self.rows for name in row.numbers if name.split(".")[-1] in numbers}:
+            sizes = {row.numbers[name] for row in self.rows if name in row.numbers}
             wanted = numbers[name.split(".")[-1]]
             if sizes != {wanted}:
                 raise InputError(
@@ -207,13 +223,13 @@ class MeasuredSizes(MeasuredTime):
     `slips`: rows far off all others, in words.
     """
 
-    answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
+    answered: tuple[tuple[AnsweredRow, tuple[TimedRow, ...]], ...] = ()
     numbers: FrozenDict[float] = FrozenDict()
     slips: tuple[str, ...] = ()
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
-        medians = [(row, float(np.median(times))) for row, times in self.answered]
+        medians = [(row, _median(times)) for row, times in self.answered]
         if isinstance(instead_of, TrainingEstimator):
             steps = (
                 replace(self, seconds=seconds)._step(row.workload, row.machine, row.run, instead_of)
@@ -226,28 +242,39 @@ class MeasuredSizes(MeasuredTime):
                 for row, seconds in medians
             )
             return MeasuredRuns(tuple(runs), self.source).for_question(workload, machine, run, instead_of)
-        logs, scatters = [], []
-        for row, seconds in medians:
+        logs, scatters, points = [], [], []
+        for row, times in self.answered:
+            seconds = _median(times)
             plain = row.estimator.estimate(row.workload, row.machine, row.run)
             replace(self, source=f"{self.source}, {shown(seconds, 's')} at {row.at()}")._require_possible(
                 seconds, plain.least, row.workload, row.machine, row.run, row.estimator
             )
-            logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
+            for one in [times] if agree(np.log([each.seconds for each in times])) else [(each,) for each in times]:
+                points.append((row, one))
+                logs.append(math.log(_median(one) / plain.time))
         scatter = float(np.median(scatters)) or SCATTER
-        lone, kept = lone_rows(np.array(logs), scatter, sorted_rows=len(medians[0][0].sizes) == 1)
-        law = SizeLaw.fitted([medians[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
-        slips = tuple(
-            f"{DISAGREES}{self.source}) at {medians[at][0].at()}, {shown(medians[at][1], 's')}, is {words}"
-            for at, words in lone.items()
+        apart = [place for place, (row, _) in enumerate(points) if sum(row is other for other, _ in points) > 1]
+        sorted_rows = len(points[0][0].sizes) == 1
+        lone, kept = lone_rows(np.array(logs), scatter, sorted_rows=sorted_rows, repeated=apart)
+        law = SizeLaw.fitted([points[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
+        name = self.source.partition(",")[0]
+        slips = (
+            *self.slips,
+            *(
+                f"{DISAGREES}{name}, {', '.join(map(_timed, points[at][1]))}) at {points[at][0].at()} is {words}"
+                for at, words in lone.items()
+            ),
         )
+        left = ((row, tuple(one for at in kept if points[at][0] is row for one in points[at][1])) for row, _ in medians)
+        answered = tuple((row, times) for row, times in left if times)
         known = {**workload.defaults, **run, **self.numbers}
         here = {name: known[name] for name in law.names if name in known}
         here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
         if missing := sorted(set(law.names) - here.keys()):
             raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")
         return MatchedToTime(
-            instead_of, replace(self, slips=slips), workload, machine,
+            instead_of, replace(self, slips=slips, answered=answered), workload, machine,
             FrozenDict({name: float(value) for name, value in run.items()}), law, FrozenDict(here),
         )  # fmt: skip
 
@@ -255,13 +282,23 @@ class MeasuredSizes(MeasuredTime):
     def contradictions(self) -> tuple[str, ...]:
         """Rows far off all others, and rows of one size whose times differ by more than runs do."""
         lines = [*self.slips]
-        for row, times in self.answered:
-            if (apart := max(times) / min(times)) > math.exp(APART * math.sqrt(2) * REPEAT):
+        for row, timed in self.answered:
+            times = [one.seconds for one in timed]
+            if not agree(np.log(times)):
                 lines.append(
                     f"{DISAGREES}{self.source}) contradicts itself: rows of {row.at()} differ by "
-                    f"x{ratio_shown(apart)}, and their median counts: was something else not the same?"
+                    f"x{ratio_shown(max(times) / min(times))}, and their middle counts: was something else not the "
+                    "same?"
                 )
         return tuple(lines)
+
+
+def _median(rows: Sequence[TimedRow]) -> float:
+    return float(np.median([row.seconds for row in rows]))
+
+
+def _timed(row: TimedRow) -> str:
+    return f"line {row.line}: {shown(row.seconds, 's')}" if row.line else shown(row.seconds, "s")
 
 
 def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> float:

@@ -73,7 +73,8 @@ def register(app: typer.Typer) -> None:
         measured: Annotated[
             str | None,
             option(
-                "measured", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"
+                "measured",
+                "a CSV of steps or loads, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S",
             ),
         ] = None,
         host_power: HostPower = None,

@@ -378,7 +378,7 @@ def _over_sizes(
         return measured
     sizes = workload.symbols | workload.defaults.keys()
     numbers = chosen.run_names(workload, base)
-    names = {name for row, _ in measured.rows for name in row}
+    names = {name for row in measured.rows for name in row.numbers}
     known = {name: name for name in names if name.partition(".")[0] in values}
     known |= {name: f"workload.{name}" for name in names & sizes}
     known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
