@@ -59,7 +59,7 @@ def slips_of_repeats(points: Sequence[Hashable], logs: FloatArray) -> dict[int, 
 
 def agree(logs: FloatArray) -> bool:
     """Whether measurements of one point, their log times, differ by no more than runs do."""
-    return float(np.ptp(logs)) <= FAR * np.sqrt(2.0) * REPEAT
+    return bool(np.ptp(logs) <= FAR * np.sqrt(2.0) * REPEAT)
 
 
 def lone_rows(
