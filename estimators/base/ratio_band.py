@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.formatting import ratio_shown
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import quantile
+from slipstick.hwmodels.machine import Machine
 
 DISAGREES = "the measured time ("
 """How a line begins that says that a measured time is far from the model's."""
@@ -100,11 +101,17 @@ class MeasuredUncertainty:
     `scatter`: of the model alone at the measured point; None where that is not known.
     `repeats`: of another run of what was measured.
     `common`: the part of `scatter` that all answers for the machine have alike.
+    `seconds`, `machine`: what was measured, and on which machine.
+    `at_sizes`: where several sizes were measured, `repeats` at others, shape (points,), by free names with their
+        values, and whether all sizes among these names were measured at several.
     """
 
     scatter: float | None
     repeats: float
     common: float = 0.0
+    seconds: float = math.nan
+    machine: Machine | None = None
+    at_sizes: Callable[[Mapping[str, npt.ArrayLike]], tuple[FloatArray, bool]] | None = None
 
 
 def _without(residual: npt.ArrayLike, common: npt.ArrayLike) -> FloatArray:
@@ -125,14 +132,16 @@ class Today:
 
     `values`: by name, ``machine.PATH``.
     `rated`: cap [W] of the board, above which none raises a clock; infinite where the time is not that under a cap.
+    `others`: whether numbers that do not vary were others there: that is as far as a machine can be.
     """
 
     values: FrozenDict[float] = FrozenDict()
     rated: float = math.inf
+    others: bool = False
 
     def change(self, free: Mapping[str, FloatArray], count: int) -> FloatArray:
         """The largest |log(value / today's)|, of each of `count` points; `free`: their values by name."""
-        largest = np.zeros(count)
+        largest = np.full(count, math.inf if self.others else 0.0)
         for name, value in self.values.items():
             if value > 0:
                 there, here = np.maximum(self._felt(name, free[name]), 1e-300), self._felt(name, value)

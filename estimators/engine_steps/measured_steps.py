@@ -29,7 +29,7 @@ from slipstick.estimators.engine_steps.step_law import STEP_LAW, StepSum, column
 from slipstick.estimators.engine_steps.step_time import LayerCounts, demands
 from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
-from slipstick.estimators.fitting.user_rows import chosen, lone_rows
+from slipstick.estimators.fitting.user_rows import chosen, lone_rows, slips_of_repeats
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
@@ -203,6 +203,9 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
     Raises InputError where a step is faster than the data sheet allows, or an engine is not known.
     """
     plain = fit or serving_fit()
+    repeats = slips_of_repeats([(one.step, one.load) for one in steps], np.log([one.seconds for one in steps]))
+    slips = [f"{DISAGREES}{steps[at].where}) is {words}" for at, words in repeats.items()]
+    steps = [one for at, one in enumerate(steps) if at not in repeats]
     rows = _rows([one.step for one in steps], [one.seconds for one in steps])
     for one in steps:
         least = least_step(one.step)
@@ -214,7 +217,7 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
     factors = rows.seconds / plain.steps.seconds(STEP_LAW, rows.columns, rows.groups)
     half = float(np.median(plain.steps.half_width(STEP_LAW, rows.columns, rows.groups)))
     lone, kept = lone_rows(np.log(factors), half / quantile(DEFAULT_LEVEL, None), sorted_rows=False)
-    slips = tuple(f"{DISAGREES}{steps[at].where}) is {words}" for at, words in lone.items())
+    slips += [f"{DISAGREES}{steps[at].where}) is {words}" for at, words in lone.items()]
     steps, factors = [steps[at] for at in kept], factors[kept]
     rows = rows.take(np.array(kept))
     known = with_known(_opened(plain, rows), STEP_LAW, rows, CONFIGURATION)
@@ -230,7 +233,7 @@ def with_measured(steps: Sequence[TimedServerStep], fit: ServingFit | None = Non
         one.first.seconds / plain.first_token(one.step.groups()).seconds(one.first.parts) for one in steps if one.first
     )
     return MeasuredServing(
-        moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, tuple(steps), firsts, slips
+        moved, known, tuple(factors.tolist()), tuple(left.tolist()), half, tuple(steps), firsts, tuple(slips)
     )
 
 

@@ -11,13 +11,14 @@ largest fall of the mean variance over all targets (sequential A-optimal design;
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray, Mask
 from slipstick.common.formatting import ratio_shown
+from slipstick.estimators.base.estimate import REPEAT
 
 FREEDOM = 4.0
 """Degrees of freedom of the noise's t law."""
@@ -28,33 +29,63 @@ COARSE = 4.0
 """The noise with which the search begins, over the noise."""
 GAINED = 1e-3
 """A step that gains less log probability is the last one."""
-FAR, ENOUGH, UNIT = 4.0, 3, 60.0
-"""Standard deviations off what the others say at which a row is taken for a slip; of fewer rows none is. The least
-factor between two units in which times are written: minutes for seconds."""
+FAR = 4.0
+"""Standard deviations off what the others say at which a row is taken for a slip: one normal row of 16,000 lies so far.
+A judgement; no refit chose it."""
+ENOUGH = 3
+"""Of fewer rows none is a slip: two that differ do not say which of them is right."""
+UNIT = 60.0
+"""The least factor between two units in which times are written: minutes for seconds."""
+DEVIATION = 1.4826
+"""A normal standard deviation over its median deviation (Rousseeuw and Croux, JASA 88, 1993)."""
 
 
-def lone_rows(logs: FloatArray, scatter: float, *, sorted_rows: bool) -> tuple[dict[int, str], list[int]]:
+def slips_of_repeats(points: Sequence[Hashable], logs: FloatArray) -> dict[int, str]:
+    """Words on rows far off the other measurements of the same point, by place: no model has a say, and none counts.
+
+    `points`: what each row measured; equal where it was measured again.
+    `logs`: of measured times, shape (rows,).
+    """
+    words = dict[int, str]()
+    for point in dict.fromkeys(points):
+        places = [place for place, other in enumerate(points) if other == point]
+        off = logs[places] - np.median(logs[places])
+        far = FAR * max(DEVIATION * float(np.median(np.abs(off))), REPEAT)
+        for place, apart in zip(places if len(places) >= ENOUGH else (), off, strict=False):
+            if abs(apart) > far:
+                words[place] = f"x{ratio_shown(float(np.exp(apart)))} of the median of its repeats: it does not count"
+    return words
+
+
+def agree(logs: FloatArray) -> bool:
+    """Whether measurements of one point, their log times, differ by no more than runs do."""
+    return bool(np.ptp(logs) <= FAR * np.sqrt(2.0) * REPEAT)
+
+
+def lone_rows(
+    logs: FloatArray, scatter: float, *, sorted_rows: bool, repeated: Collection[int] = ()
+) -> tuple[dict[int, str], list[int]]:
     """Words on rows far off those beside them and off every other, by place, and the places of rows that count.
 
     A trend over sizes accuses none, nor do two that agree. Of those named, the ones between two that agree with each
-    other do not count, nor those off by a unit of time or more, to within two standard deviations.
+    other do not count, nor those whose point was measured again, nor those off by a unit of time or more, to within two
+    standard deviations.
 
     `logs`: of measured over modelled, shape (rows,).
     `scatter`: least standard deviation that rows may show about the model; more where the median difference from one
-        row to the next says so (1.4826 of a median deviation are a normal standard deviation; Rousseeuw and Croux,
-        JASA 88, 1993).
+        row to the next says so.
     `sorted_rows`: whether rows are sorted by one size; if not, all others stand beside a row.
+    `repeated`: places of rows whose point another row has measured, too.
     """
     words, kept = dict[int, str](), list(range(len(logs)))
     for place, log in enumerate(logs if len(logs) >= ENOUGH else ()):
         others = np.delete(logs, place)
-        far = FAR * max(1.4826 * float(np.median(np.abs(np.diff(others)))) / np.sqrt(2.0), scatter)
+        far = FAR * max(DEVIATION * float(np.median(np.abs(np.diff(others)))) / np.sqrt(2.0), scatter)
         beside = others[max(place - 1, 0) : place + 1] if sorted_rows else others
         apart = float(log - np.median(beside))
         if min(abs(apart), float(np.abs(others - log).min())) > far:
-            if abs(apart) >= np.log(UNIT) - far / 2 or (
-                sorted_rows and len(beside) > 1 and float(np.ptp(beside)) <= far
-            ):
+            between = sorted_rows and len(beside) > 1 and float(np.ptp(beside)) <= far
+            if between or place in repeated or abs(apart) >= np.log(UNIT) - far / 2:
                 kept.remove(place)
             verb = "counts all the same" if place in kept else "does not count"
             words[place] = (

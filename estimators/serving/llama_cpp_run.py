@@ -83,6 +83,7 @@ class Local(Answer):
     """A model on a machine for one user.
 
     `given`, `not_used`: what of the machine was set, and what of that no number of the answer reads.
+    `stood`: the machine as `anchor` ran on it; None where nothing was set.
     """
 
     model: LanguageModel
@@ -93,6 +94,7 @@ class Local(Answer):
     anchor: MeasuredRate | None = None
     given: tuple[Condition, ...] = ()
     not_used: tuple[NotUsed, ...] = ()
+    stood: Machine | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -111,7 +113,7 @@ class Local(Answer):
     @cached_property
     def law(self) -> LocalFit:
         """What was fitted, moved by the one run that is known."""
-        return self.anchor.moved(self.machine) if self.anchor else local_fit(self.backend)
+        return self.anchor.moved(self.stood or self.machine) if self.anchor else local_fit(self.backend)
 
     @cached_property
     def work(self) -> LocalWork:
@@ -308,8 +310,8 @@ class Local(Answer):
         if self.anchor is None:
             return ""
         anchor, groups, plain = self.anchor, self.groups(self.anchor.stored), local_fit(self.backend)
-        prompt, far = anchor.prompt_work(self.machine), ""
-        new = anchor.work(self.machine)
+        at = self.stood or self.machine
+        prompt, new, far = anchor.prompt_work(at), anchor.work(at), ""
         timed: list[tuple[PhaseFit, LocalWork | PromptWork, float, str]] = [(plain.generating, new, anchor.rate, "")]
         if anchor.prompt is not None and prompt is not None:
             timed.append((plain.prompting, prompt, anchor.prompt[1], " of the prompt"))

@@ -112,6 +112,11 @@ class OnKernel:
         return self.host.costs[0].sizes if self.machine is None else caches_of_core(self.machine)
 
     @property
+    def ran(self) -> tuple[object, ...]:
+        """How a product runs."""
+        return self.kernel, self.state, self.threads, self.clock
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What an answer takes for granted."""
         costs = self.host.of(self.kernel, self.state)
@@ -158,6 +163,7 @@ class OnDevice:
     trained: TrainedDevices
     machine: Machine
     rule = "T = sum over terms of cost x amount"
+    ran: tuple[object, ...] = ()
 
     @property
     def measured_here(self) -> bool:
@@ -250,9 +256,11 @@ def answer(
     matrix: SparseMatrix,
     power: float | None = None,
     measured: Sequence[tuple[SparseMatrix, float]] = (),
+    ran: Sequence[OnKernel | OnDevice] = (),
 ) -> Estimate:
     """The estimate of one product; `power` [W] and `measured` (seconds) as in `estimate_spmv`.
 
+    `ran`: what answers for each measured product as it ran; all as the question does where it is empty.
     Raises InputError where a measured time is not positive, or the model cannot answer for a matrix.
     """
     time, shares = model.seconds(matrix)
@@ -262,12 +270,19 @@ def answer(
     notes = [*model.notes]
     if measured:
         trained = shipped_devices()
-        ratios = np.array([seconds / model.seconds(other)[0] for other, seconds in measured])
+        ran = ran or [model] * len(measured)
+        ratios = np.array(
+            [seconds / one.seconds(other)[0] for one, (other, seconds) in zip(ran, measured, strict=True)]
+        )
         scale = anchored(ratios, between or trained.machine_spread, within, trained.doubt(len(measured)))
-        repeats = ratios[[other.digest == matrix.digest for other, _ in measured]] * time
-        if len(repeats):
-            time, spread = float(np.median(repeats)), Spread(None, hypot(REPEAT, float(np.log(repeats).std())))
-            notes.append(f"the product with this matrix as measured there ({len(repeats)})")
+        same = np.array([other.digest == matrix.digest for other, _ in measured])
+        here = same & np.array([one.ran == model.ran for one in ran])
+        if same.any():
+            repeats = ratios[here if here.any() else same]
+            left = hypot(REPEAT, float(np.log(repeats).std()), 0.0 if here.any() else within)
+            time, spread = time * float(np.median(repeats)), Spread(None, left)
+            as_it_ran = "" if here.any() else ", which ran otherwise: the model's ratio to that"
+            notes.append(f"the product with this matrix as measured there ({len(repeats)}{as_it_ran})")
         else:
             time, spread = time * scale.factor, replace(spread, parameter=scale.spread or None)
             notes.append(f"times {scale.factor:.3g}, by the products measured there ({len(measured)})")

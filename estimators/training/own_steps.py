@@ -32,7 +32,7 @@ RECIPE = ("factor", "recipe")
 class UpdatedStep:
     """A measured step: its layout, sequences, tokens of one, precision of the products, and seconds.
 
-    Batch and sequence of 0 and a precision of "" are those of the question (`filled`).
+    Batch and sequence of 0, a precision of "" and no machine are those of the question (`filled`).
     """
 
     layout: TrainingLayout
@@ -40,19 +40,21 @@ class UpdatedStep:
     sequence: int
     precision: str
     seconds: float
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < math.inf:
             raise InputError(f"measured step = {self.seconds:g} s: want a finite time > 0")
 
 
-def filled(step: UpdatedStep, batch: int, sequence: int, precision: str) -> UpdatedStep:
-    """The step with the question's batch, tokens of a sequence and precision where it does not say its own."""
+def filled(step: UpdatedStep, batch: int, sequence: int, precision: str, machine: Machine) -> UpdatedStep:
+    """The step with the question's batch, tokens of a sequence, precision and machine where it says none of its own."""
     return replace(
         step,
         batch=step.batch or batch,
         sequence=step.sequence or sequence,
         precision=step.precision or precision,
+        machine=step.machine or machine,
     )
 
 
@@ -128,7 +130,7 @@ def calibrated(
     amounts = []
     for one in known:
         devices = one.layout.devices
-        step = TrainingStep(model, machine, one.sequence, one.precision, devices)
+        step = TrainingStep(model, one.machine or machine, one.sequence, one.precision, devices)
         bound = step.bound(devices, one.batch)
         if one.seconds < bound:
             raise InputError(

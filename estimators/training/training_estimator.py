@@ -127,9 +127,8 @@ class TrainingEstimator(PrimaryQuantity):
                 raise unknown_name("number of a training run:", f"run.{name}", sorted(f"run.{one}" for one in known))
             check_run_number(name, value)
         batch, length, precision = int(given["batch"]), int(given["seq_len"]), workload.precision
-        steps = tuple(filled(step, batch, length, precision) for step in self.known)
         made = TrainedBatch(
-            workload.model, machine, batch, length, precision, software_of(machine), steps, given.get(INPUT_RATE)
+            workload.model, machine, batch, length, precision, software_of(machine), self.known, given.get(INPUT_RATE)
         )
         factors = np.log([self.compute, self.network, self.stragglers])
         return (replace(made, terms=moved(made.fitted, factors)) if factors.any() else made), layout_of(given)
@@ -176,7 +175,7 @@ class MeasuredTraining:
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
-        """The law of a training step (seconds) as these steps move it.
+        """The law of a training step (seconds) as these steps move it, which ran on the machine as it stands.
 
         Raises
         ------
@@ -187,7 +186,9 @@ class MeasuredTraining:
             raise InputError(
                 f"measured steps are of training a language model, {workload.name} is not: want train:NAME"
             )
-        return replace(instead_of, known=self.steps)
+        made, _ = instead_of.of_run(workload, machine, run)
+        steps = (filled(one, made.batch, made.sequence, made.precision, machine) for one in self.steps)
+        return replace(instead_of, known=tuple(steps))
 
 
 def software_of(machine: Machine) -> str:

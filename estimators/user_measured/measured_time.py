@@ -6,8 +6,7 @@ ratio to the measured one, at most that of the model alone; the measured point k
 On whole networks that no calibration has seen, known at one batch and asked at another, the factor takes the error from
 4.9 to 2.3 % (`python -m slipstick.experiments.scoreboards.whatif.known_time`).
 
-Times at several sizes move the level, and with it the slope over sizes or any smooth course, as far as the rows bear it
-out: candidates of each are weighed by their evidence, and averaged (`SizeLaw`).
+Times at several sizes: see `size_law`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -29,20 +27,21 @@ from slipstick.estimators.base.conditions import UNMEASURED
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, REPEAT, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import AsInner
 from slipstick.estimators.base.operation_model import FormulaModel
-from slipstick.estimators.base.protocols import CompiledEstimator, Estimator
+from slipstick.estimators.base.protocols import CompiledEstimator, Estimator, Fitted
 from slipstick.estimators.base.ratio_band import DISAGREES, MeasuredUncertainty, disagreement
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
-from slipstick.estimators.fitting.user_rows import lone_rows
+from slipstick.estimators.fitting.user_rows import agree, lone_rows, slips_of_repeats
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.training.own_steps import UpdatedStep
-from slipstick.estimators.training.training_estimator import TrainingEstimator
-from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, TimedServerRun
+from slipstick.estimators.training.training_estimator import MeasuredTraining, TrainingEstimator
+from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, MeasuredSteps, TimedServerRun
+from slipstick.estimators.user_measured.size_law import OverSizes, SizeLaw
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.workloads.graph.workload import Workload
@@ -50,92 +49,18 @@ from slipstick.workloads.graph.workload_kind import workload_kind
 
 LONGEST = 1e9
 """Seconds: thirty years."""
-NOISES = {0.01: 0.2, 0.02: 0.3, 0.04: 0.3, 0.08: 0.15, 0.16: 0.05}
-"""Standard deviations of the log of a row's time, and how likely each is before the rows are seen."""
-COURSES = ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.1), (0.3, 0.3))
-"""Standard deviations of what rows may show beside a level: a slope over the log of a size, and a smooth course."""
-SMOOTH = 1.5
-"""Logs of a size over which a smooth course changes."""
 MOST_SIZES = 50
 SCATTER = 0.3
 """Standard deviation of what a model misses where it says nothing of it, in log time."""
-APART = 4.0
-"""Standard deviations of their noise by which two rows of one size contradict each other."""
 
 
-@dataclass(frozen=True, eq=False)
-class SizeLaw:
-    """Log of measured over estimated time as a function of sizes: Gaussian processes, averaged by their evidence.
+@dataclass(frozen=True)
+class TimedRow:
+    """A time [s] with the numbers that stood beside it, by name, and its line in the file; 0 where it has none."""
 
-    `names`: of the sizes.
-    `points`: their logs at the measured rows from the middle of these on, shape (rows, names); `middle`: that middle.
-    `logs`: measured over estimated there, shape (rows,).
-    `candidates`: level, slope, course and noise, each a standard deviation, with the weight of the candidate.
-    """
-
-    names: tuple[str, ...]
-    points: FloatArray
-    middle: FloatArray
-    logs: FloatArray
-    candidates: tuple[tuple[tuple[float, float, float, float], float], ...]
-
-    @classmethod
-    def fitted(cls, rows: Sequence[Mapping[str, float]], logs: Sequence[float], scatter: float) -> SizeLaw:
-        """From sizes by name and the log factor of each row; `scatter`: standard deviation of what the model misses."""
-        names = tuple(sorted(rows[0]))
-        points = np.log([[row[name] for name in names] for row in rows])
-        middle, off = points.mean(axis=0), np.asarray(logs, dtype=float)
-        far = max(scatter, float(np.abs(off).max()))  # a level that the model does not expect is the rows' to show
-        made = cls(names, points - middle, middle, off, ())
-        weighed = []
-        for (slope, course), level, (noise, share) in product(COURSES, {0.0, scatter, far}, NOISES.items()):
-            if level or not slope:
-                one = level, slope, course, noise
-                covariance = made.covariance(one, made.points) + noise**2 * np.eye(len(off))
-                root = np.linalg.cholesky(covariance)
-                evidence = -float(np.sum(np.linalg.solve(root, off) ** 2) / 2 + np.log(np.diag(root)).sum())
-                weighed.append((one, evidence + math.log(share)))
-        most = max(evidence for _, evidence in weighed)
-        whole = sum(math.exp(evidence - most) for _, evidence in weighed)
-        return replace(made, candidates=tuple((one, math.exp(each - most) / whole) for one, each in weighed))
-
-    def covariance(self, candidate: tuple[float, float, float, float], points: FloatArray) -> FloatArray:
-        """Of log factors at points and at the rows, shape (points, rows)."""
-        level, slope, course, _ = candidate
-        apart = np.sum((points[:, None] - self.points[None]) ** 2, axis=2)
-        return np.asarray(
-            level**2 + slope**2 * points @ self.points.T + course**2 * np.exp(-apart / (2 * SMOOTH**2)), dtype=float
-        )
-
-    def at(self, sizes: Mapping[str, npt.ArrayLike]) -> tuple[FloatArray, FloatArray]:
-        """The log factor at sizes, and its standard deviation with the noise of another run, as the sizes broadcast."""
-        arrays = np.broadcast_arrays(*(np.asarray(sizes[name], dtype=float) for name in self.names))
-        points = np.stack([np.log(array.ravel()) for array in arrays], axis=1) - self.middle
-        mean, square = np.zeros(len(points)), np.zeros(len(points))
-        for one, weight in self.candidates:
-            level, slope, course, noise = one
-            within = self.covariance(one, self.points) + noise**2 * np.eye(len(self.logs))
-            across = self.covariance(one, points)
-            middle = across @ np.linalg.solve(within, self.logs)
-            prior = level**2 + slope**2 * np.sum(points**2, axis=1) + course**2
-            left = np.maximum(prior - np.sum(across * np.linalg.solve(within, across.T).T, axis=1), 0.0) + noise**2
-            mean, square = mean + weight * middle, square + weight * (left + middle**2)
-        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
-        return mean.reshape(arrays[0].shape), deviation.reshape(arrays[0].shape)
-
-    def holds(self, sizes: Mapping[str, float]) -> bool:
-        """Whether a row was measured at these sizes."""
-        point = np.log([sizes[name] for name in self.names]) - self.middle
-        return bool(np.any(np.all(np.abs(self.points - point) < 1e-9, axis=1)))
-
-    def text(self) -> str:
-        """What the rows bear out, in words."""
-        shares = {"no change": 0.0, "a level": 0.0, "a slope over sizes": 0.0, "a course of its own": 0.0}
-        for (level, slope, course, _), weight in self.candidates:
-            words = "a course of its own" if course else "a slope over sizes" if slope else "a level"
-            shares[words if level else "no change"] += weight
-        best = max(shares, key=lambda name: shares[name])
-        return f"at {len(self.logs)} sizes, which bear out {best} ({shares[best]:.0%})"
+    numbers: FrozenDict[float]
+    seconds: float
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +93,7 @@ class MeasuredTime:
     deviation: float = 0.0
     source: str = ""
     steps: tuple[UpdatedStep, ...] = ()
-    rows: tuple[tuple[FrozenDict[float], float], ...] = ()
+    rows: tuple[TimedRow, ...] = ()
 
     @property
     def contradictions(self) -> tuple[str, ...]:
@@ -204,37 +129,47 @@ class MeasuredTime:
         `answer`: a row by the dotted names of its sizes, as a question.
         Raises InputError where a size is refused, or there are too many.
         """
-        values = {name: {row[name] for row, _ in self.rows if name in row} for name in known}
+        values = {name: {row.numbers[name] for row in self.rows if name in row.numbers} for name in known}
         varied = sorted(name for name, each in values.items() if len(each) > 1)
-        whole = [(row, seconds) for row, seconds in self.rows if all(name in row for name in varied)]
+        whole = [row for row in self.rows if all(name in row.numbers for name in varied)]
         if not varied or not whole:
             return self
         fixed = {name: each for name, each in values.items() if len(each) == 1}
-        by_size: dict[tuple[float, ...], list[float]] = {}
-        for row, seconds in whole:
-            by_size.setdefault(tuple(row[name] for name in varied), []).append(seconds)
-        if len(by_size) > MOST_SIZES:
+        sizes_of = [tuple(row.numbers[name] for name in varied) for row in whole]
+        if (count := len(set(sizes_of))) > MOST_SIZES:
             raise InputError(
-                f"--measured {self.source}: {len(by_size):,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
+                f"--measured {self.source}: {count:,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
             )
+        slips = slips_of_repeats(sizes_of, np.log([row.seconds for row in whole]))
+        by_size: dict[tuple[float, ...], list[TimedRow]] = {}
+        for place, (row, sizes) in enumerate(zip(whole, sizes_of, strict=True)):
+            if place not in slips:
+                by_size.setdefault(sizes, []).append(row)
         answered = tuple(
             (answer({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
             for sizes, times in sorted(by_size.items())
         )
-        kept = tuple((FrozenDict({name: row[name] for name in fixed if name in row}), each) for row, each in self.rows)
-        source = f"{self.source.partition(',')[0]}, {len(whole)} times"
-        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, answered, FrozenDict(here))
+        kept = tuple(
+            replace(row, numbers=FrozenDict({name: each for name, each in row.numbers.items() if name in fixed}))
+            for row in self.rows
+        )
+        name = self.source.partition(",")[0]
+        return MeasuredSizes(
+            self.seconds, self.deviation, f"{name}, {len(whole)} times", self.steps, kept, answered, FrozenDict(here),
+            tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items()),
+        )  # fmt: skip
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """See `for_question`."""
         if isinstance(instead_of, TrainingEstimator):
-            return replace(instead_of, known=self.steps or (self._step(workload, machine, run, instead_of),))
+            steps = self.steps or (self._step(workload, machine, run, instead_of),)
+            return MeasuredTraining(steps).for_question(workload, machine, run, instead_of)
         if isinstance(instead_of, RequestEstimator):
             return MeasuredRuns((TimedServerRun(self.seconds, where=self.source),), self.source).for_question(
                 workload, machine, run, instead_of
             )
         held = MatchedToTime(instead_of, self, workload, machine, FrozenDict({k: float(v) for k, v in run.items()}))
-        self._require_possible(self.seconds, held.plain_at(machine).least, workload, machine, run, instead_of)
+        self._require_possible(self.seconds, held.plain.least, workload, machine, run, instead_of)
         return held
 
     def _require_possible(
@@ -254,8 +189,8 @@ class MeasuredTime:
             )
 
     def _require_sizes(self, numbers: Mapping[str, float]) -> None:
-        for name in {name for row, _ in self.rows for name in row if name.split(".")[-1] in numbers}:
-            sizes = {row[name] for row, _ in self.rows if name in row}
+        for name in {name for row in self.rows for name in row.numbers if name.split(".")[-1] in numbers}:
+            sizes = {row.numbers[name] for row in self.rows if name in row.numbers}
             wanted = numbers[name.split(".")[-1]]
             if sizes != {wanted}:
                 raise InputError(
@@ -288,47 +223,58 @@ class MeasuredSizes(MeasuredTime):
     `slips`: rows far off all others, in words.
     """
 
-    answered: tuple[tuple[AnsweredRow, tuple[float, ...]], ...] = ()
+    answered: tuple[tuple[AnsweredRow, tuple[TimedRow, ...]], ...] = ()
     numbers: FrozenDict[float] = FrozenDict()
     slips: tuple[str, ...] = ()
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
-        medians = [(row, float(np.median(times))) for row, times in self.answered]
+        medians = [(row, _median(times)) for row, times in self.answered]
         if isinstance(instead_of, TrainingEstimator):
             steps = (
                 replace(self, seconds=seconds)._step(row.workload, row.machine, row.run, instead_of)
                 for row, seconds in medians
             )
-            return replace(instead_of, known=tuple(steps))
+            return MeasuredTraining(tuple(steps)).for_question(workload, machine, run, instead_of)
         if isinstance(instead_of, RequestEstimator):
             runs = (
                 TimedServerRun(seconds, instead_of.of_run(row.workload, row.machine, row.run)[1], where=self.source)
                 for row, seconds in medians
             )
             return MeasuredRuns(tuple(runs), self.source).for_question(workload, machine, run, instead_of)
-        logs, scatters = [], []
-        for row, seconds in medians:
+        logs, scatters, points = [], [], []
+        for row, times in self.answered:
+            seconds = _median(times)
             plain = row.estimator.estimate(row.workload, row.machine, row.run)
             replace(self, source=f"{self.source}, {shown(seconds, 's')} at {row.at()}")._require_possible(
                 seconds, plain.least, row.workload, row.machine, row.run, row.estimator
             )
-            logs.append(math.log(seconds / plain.time))
             scatters.append(plain.spread.total or 0.0)
+            for one in [times] if agree(np.log([each.seconds for each in times])) else [(each,) for each in times]:
+                points.append((row, one))
+                logs.append(math.log(_median(one) / plain.time))
         scatter = float(np.median(scatters)) or SCATTER
-        lone, kept = lone_rows(np.array(logs), scatter, sorted_rows=len(medians[0][0].sizes) == 1)
-        law = SizeLaw.fitted([medians[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
-        slips = tuple(
-            f"{DISAGREES}{self.source}) at {medians[at][0].at()}, {shown(medians[at][1], 's')}, is {words}"
-            for at, words in lone.items()
+        apart = [place for place, (row, _) in enumerate(points) if sum(row is other for other, _ in points) > 1]
+        sorted_rows = len(points[0][0].sizes) == 1
+        lone, kept = lone_rows(np.array(logs), scatter, sorted_rows=sorted_rows, repeated=apart)
+        law = SizeLaw.fitted([points[at][0].sizes for at in kept], [logs[at] for at in kept], scatter)
+        name = self.source.partition(",")[0]
+        slips = (
+            *self.slips,
+            *(
+                f"{DISAGREES}{name}, {', '.join(map(_timed, points[at][1]))}) at {points[at][0].at()} is {words}"
+                for at, words in lone.items()
+            ),
         )
+        left = ((row, tuple(one for at in kept if points[at][0] is row for one in points[at][1])) for row, _ in medians)
+        answered = tuple((row, times) for row, times in left if times)
         known = {**workload.defaults, **run, **self.numbers}
         here = {name: known[name] for name in law.names if name in known}
         here |= {name: machine.get(name.removeprefix("machine.")) for name in law.names if name.startswith("machine.")}
         if missing := sorted(set(law.names) - here.keys()):
             raise InputError(f"--measured {self.source}: give the question's {', '.join(missing)}")
         return MatchedToTime(
-            instead_of, replace(self, slips=slips), workload, machine,
+            instead_of, replace(self, slips=slips, answered=answered), workload, machine,
             FrozenDict({name: float(value) for name, value in run.items()}), law, FrozenDict(here),
         )  # fmt: skip
 
@@ -336,13 +282,23 @@ class MeasuredSizes(MeasuredTime):
     def contradictions(self) -> tuple[str, ...]:
         """Rows far off all others, and rows of one size whose times differ by more than runs do."""
         lines = [*self.slips]
-        for row, times in self.answered:
-            if (apart := max(times) / min(times)) > math.exp(APART * math.sqrt(2) * REPEAT):
+        for row, timed in self.answered:
+            times = [one.seconds for one in timed]
+            if not agree(np.log(times)):
                 lines.append(
                     f"{DISAGREES}{self.source}) contradicts itself: rows of {row.at()} differ by "
-                    f"x{ratio_shown(apart)}, and their median counts: was something else not the same?"
+                    f"x{ratio_shown(max(times) / min(times))}, and their middle counts: was something else not the "
+                    "same?"
                 )
         return tuple(lines)
+
+
+def _median(rows: Sequence[TimedRow]) -> float:
+    return float(np.median([row.seconds for row in rows]))
+
+
+def _timed(row: TimedRow) -> str:
+    return f"line {row.line}: {shown(row.seconds, 's')}" if row.line else shown(row.seconds, "s")
 
 
 def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> float:
@@ -356,11 +312,12 @@ def _arithmetic(graph: Workload, machine: Machine, run: Mapping[str, float]) -> 
 
 @dataclass(frozen=True)
 class MatchedToTime(AsInner):
-    """An estimator times the factor by which a measured time of its question differs.
+    """An estimator times the factor by which a measured time of its question differs; fitted to it, of other questions.
 
     `measured`: what it is held to.
-    `workload`, `machine`, `run`: what was measured; at several sizes, the question's own.
+    `workload`, `machine`, `run`: what was measured, under its software; at several sizes, the question's own.
     `sizes`, `here`: how the factor hangs on sizes, and what they are there; None where one time was measured.
+    `by`: what answers for what was measured; None for the inner estimator.
     """
 
     measured: MeasuredTime
@@ -369,28 +326,28 @@ class MatchedToTime(AsInner):
     run: FrozenDict[float] = FrozenDict()
     sizes: SizeLaw | None = None
     here: FrozenDict[float] = FrozenDict()
+    by: Estimator | None = None
+
+    def for_question(
+        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
+    ) -> Estimator:
+        """A question that was changed since: what was measured stays what it was, whatever answers the change."""
+        return replace(self, inner=instead_of, by=self.by or self.inner)
+
+    def at_sizes(self, numbers: Mapping[str, float]) -> MatchedToTime:
+        """The same where the question asks other sizes, by name."""
+        return replace(self, here=FrozenDict({name: numbers.get(name, was) for name, was in self.here.items()}))
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str], Estimate]:
-        return {}
-
-    def plain_at(self, machine: Machine) -> Estimate:
-        """The inner answer of what was measured, under the software that a machine's runtime names.
-
-        Default answers choose the library and the mode after the measured machine was named: it ran under those.
-        """
-        runtime = machine.runtime
-        key = runtime.library, runtime.mode
-        if key not in self._known:
-            there = self.machine.using({"runtime.library": key[0], "runtime.mode": key[1]})
-            self._known[key] = self.inner.estimate(self.workload, there, self.run)
-        return self._known[key]
+    def plain(self) -> Estimate:
+        """The answer of what was measured, without the measurement."""
+        return (self.by or self.inner).estimate(self.workload, self.machine, self.run)
 
     def factor(self, machine: Machine, run: Mapping[str, float] | None = None) -> float:
         """Measured over estimated."""
         if self.sizes is not None:
             return float(np.exp(self.sizes.at(self._at(machine, run or {}))[0]))
-        return self.measured.seconds / self.plain_at(machine).time
+        return self.measured.seconds / self.plain.time
 
     def _at(self, machine: Machine, run: Mapping[str, float]) -> dict[str, float]:
         """The sizes of a question, by the names that the law has for them."""
@@ -406,8 +363,9 @@ class MatchedToTime(AsInner):
 
     def measured_uncertainty(self, machine: Machine) -> MeasuredUncertainty | None:
         """The scatter of the inner answer [log s] of what was measured, and that of repeats."""
-        spread = self.plain_at(machine).spread
-        return MeasuredUncertainty(spread.total, self.repeats, spread.common)
+        spread, seconds = self.plain.spread, self.plain.time * self.factor(self.machine)
+        over = None if self.sizes is None else OverSizes(self.sizes, FrozenDict(self._at(machine, {}))).deviation
+        return MeasuredUncertainty(spread.total, self.repeats, spread.common, seconds, self.machine, over)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """The inner answer [s] times the factor; its band is that of the ratio to what was measured."""
@@ -422,7 +380,7 @@ class MatchedToTime(AsInner):
             best, time=time, parts=tuple(parts), fixed=best.fixed * grown, band=None, sides=_sides(best, grown),
             energy=None if best.energy is None else self._joules(workload, machine, run, best.energy * grown, time),
             spread=Spread(residual=self._spread(best, workload, machine, run or {})),
-            assumptions=(*best.assumptions, self._said(machine)),
+            assumptions=(*best.assumptions, self._said(workload, machine, run or {})),
             doubts=(*best.doubts, *self.measured.contradictions, *self._far(machine)),
             conditions=tuple(replace(one, band_factor=1.0) for one in best.conditions if one.origin != UNMEASURED),
             provenance="measured" if self._measured_itself(workload, machine, run or {}) else "calibrated",
@@ -450,13 +408,12 @@ class MatchedToTime(AsInner):
         return self.sizes is None or self.sizes.holds(self._at(machine, run))
 
     def _here(self, machine: Machine) -> bool:
-        """Whether the machine is the one of the measurement; the runtime may have been chosen since."""
-        named = {"runtime.library": machine.runtime.library, "runtime.mode": machine.runtime.mode}
-        return self.machine.using(named).fingerprint == machine.fingerprint
+        """Whether the machine is the one of the measurement."""
+        return self.machine.fingerprint == machine.fingerprint
 
     def _spread(self, best: Estimate, workload: Workload, machine: Machine, run: Mapping[str, float]) -> float | None:
         """Standard deviation of log time: of a repeat, and of the ratio to what was measured; None where unknown."""
-        plain = self.plain_at(machine)
+        plain = self.plain
         same, here = self._same(workload, run), self._here(machine)
         if same and here:
             return self.repeats if self.sizes is None else float(self.sizes.at(self._at(machine, run))[1])
@@ -468,22 +425,28 @@ class MatchedToTime(AsInner):
         half = float(law.half(ratio, change, 0.0, now.total, there.total, now.common, there.common))
         return math.hypot(self.repeats, min(half / quantile(DEFAULT_LEVEL, None), now.total))
 
-    def _said(self, machine: Machine) -> str:
+    def _said(self, workload: Workload, machine: Machine, run: Mapping[str, float]) -> str:
         times = ratio_shown(self.factor(machine))
         rows = f" {self.sizes.text()}" if self.sizes is not None else ""
         words = f"held to what was measured ({self.measured.source}{rows}), x{times} of the model's answer"
         before = self.machine.numbers
         other = [path for path, value in machine.numbers.items() if before.get(path, value) != value]
-        if was := ", ".join(f"{named_shown(f'machine.{path}', before[path])} {path}" for path in other):
-            words = f"a what-if of the measured machine, which had {was}; {words}"
-        scatter = self.plain_at(machine).spread.total
+        was = [f"{named_shown(f'machine.{path}', before[path])} {path}" for path in other]
+        if (ran := self.machine.runtime.mode) != machine.runtime.mode:
+            was.append(f"mode {ran}")
+        if was:
+            words = f"a what-if of the measured machine, which had {', '.join(was)}; {words}"
+        if not self._same(workload, run):
+            sizes = "".join(f", {name} = {value:g}" for name, value in {**self.workload.defaults, **self.run}.items())
+            words = f"a what-if of what was measured: {self.workload.name}{sizes}; {words}"
+        scatter = self.plain.spread.total
         if scatter is None:
             return words
         wide, narrow = (math.exp(quantile(DEFAULT_LEVEL, None) * one) for one in (scatter, self.repeats))
         return f"{words}: the band there goes from x{ratio_shown(wide)} to x{ratio_shown(narrow)}"
 
     def _far(self, machine: Machine) -> tuple[str, ...]:
-        scatter = self.plain_at(machine).spread.total
+        scatter = self.plain.spread.total
         if scatter is None:
             return ()
         half = quantile(DEFAULT_LEVEL, None) * max(scatter, self.repeats)
@@ -494,11 +457,10 @@ class MatchedToTime(AsInner):
     ) -> CompiledEstimator:
         """The inner function times the factor: seconds as a function of arrays."""
         function, factor = self.inner.compile(workload, machine, free, run), self.factor(machine, run)
-        called = {one: one if one in self.here else one.partition(".")[2] for one in free}
-        varied = FrozenDict({one: name for one, name in called.items() if name in self.here})
-        if self.sizes is not None and varied:
-            at = FrozenDict(self._at(machine, run or {}))
-            return Longer(function, 1.0, OverSizes(self.sizes, at, varied))
+        if self.sizes is not None:
+            over = OverSizes(self.sizes, FrozenDict(self._at(machine, run or {})))
+            if over.named(free):
+                return Longer(function, 1.0, over)
         if isinstance(function, Compiled):
             return _longer(function, factor)
         return Longer(function, factor)
@@ -518,23 +480,6 @@ def _longer(function: Compiled, factor: float) -> Compiled:
     """A formula times a factor, still a formula."""
     whole = function.schedule.formula
     return replace(function, schedule=FormulaSteps.of(replace(whole, expression=factor * whole.expression)))
-
-
-@dataclass(frozen=True)
-class OverSizes:
-    """The factor of a law of sizes at arrays of free quantities.
-
-    `here`: the law's sizes where they are not free; `varied`: free names, and what the law calls them.
-    """
-
-    law: SizeLaw
-    here: FrozenDict[float]
-    varied: FrozenDict[str]
-
-    def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
-        """Measured over estimated, in the shape to which the arrays broadcast."""
-        sizes: dict[str, npt.ArrayLike] = {**self.here}
-        return np.exp(self.law.at(sizes | {name: values[free] for free, name in self.varied.items()})[0])
 
 
 @dataclass(frozen=True)
@@ -564,7 +509,7 @@ class Longer:
     def read(self) -> frozenset[str] | None:
         """As the inner function; it reads the sizes of a law as well."""
         inner = self.inner.read
-        return inner if inner is None or self.sizes is None else inner | self.sizes.varied.keys()
+        return inner if inner is None or self.sizes is None else inner | self.sizes.named(self.free).keys()
 
     @property
     def base(self) -> Mapping[str, float]:
@@ -574,3 +519,17 @@ class Longer:
     def __call__(self, values: Mapping[str, npt.ArrayLike]) -> FloatArray:
         """Seconds, in the shape to which the arrays broadcast."""
         return self.factor * self.inner(values) * (1.0 if self.sizes is None else self.sizes(values))
+
+
+def as_put(measured: Fitted, answers: Estimator) -> Fitted:
+    """What was measured, with the question that it was measured of: changed questions then answer their ratio to it.
+
+    `answers`: what answers that question.
+    """
+    if isinstance(answers, MatchedToTime):
+        return answers
+    if isinstance(answers, TrainingEstimator) and isinstance(measured, MeasuredTime | MeasuredTraining):
+        return MeasuredTraining(answers.known)
+    if isinstance(answers, RequestEstimator) and isinstance(measured, MeasuredTime | MeasuredRuns):
+        return MeasuredSteps(answers.known)
+    return measured

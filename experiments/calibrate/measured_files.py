@@ -33,7 +33,7 @@ from slipstick.estimators.user_measured.measured_serving import (
     MeasuredTokens,
     TimedServerRun,
 )
-from slipstick.estimators.user_measured.measured_time import MOST_SIZES, MeasuredTime
+from slipstick.estimators.user_measured.measured_time import MOST_SIZES, MeasuredTime, TimedRow
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
@@ -144,7 +144,7 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _rows(path))
 
 
-def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
+def _rows(path: str) -> tuple[TimedRow, ...]:
     """Times of a CSV with the numbers beside each; of a run whose lengths vary from step to step, by length."""
     if not Path(path).name.removesuffix(".gz").endswith(".csv"):
         return ()
@@ -165,29 +165,26 @@ def _rows(path: str) -> tuple[tuple[FrozenDict[float], float], ...]:
                 numbers[name] = float(text)
             if name.startswith(NAMESPACES) and name not in numbers:
                 raise InputError(f"{path}: line {line}: {name} = {text[:40]!r}: want a number in SI units")
-        made.append((FrozenDict(numbers), seconds))
-    varied = {
-        name for name in lengths for row, _ in made if row.get(name, made[0][0].get(name)) != made[0][0].get(name)
-    }
+        made.append(TimedRow(FrozenDict(numbers), seconds, line))
+    first = made[0].numbers if made else FrozenDict[float]()
+    varied = {name for name in lengths for row in made if row.numbers.get(name, first.get(name)) != first.get(name)}
     return _by_length(made, sorted(varied)) if varied else tuple(made)
 
 
-def _by_length(
-    rows: Sequence[tuple[FrozenDict[float], float]], lengths: Sequence[str]
-) -> tuple[tuple[FrozenDict[float], float], ...]:
+def _by_length(rows: Sequence[TimedRow], lengths: Sequence[str]) -> tuple[TimedRow, ...]:
     """The steps of a run in groups of like lengths: the median time of each at the medians of its numbers.
 
     `lengths`: columns that say how long the input of a step is.
     """
     first = lengths[0]
-    rows = [(row, seconds) for row, seconds in rows if first in row]
-    names = [name for name in rows[0][0] if all(name in row for row, _ in rows)]
-    groups = np.array_split(sorted(range(len(rows)), key=lambda at: rows[at][0][first]), min(GROUPS, len(rows)))
+    rows = [row for row in rows if first in row.numbers]
+    names = [name for name in rows[0].numbers if all(name in row.numbers for row in rows)]
+    groups = np.array_split(sorted(range(len(rows)), key=lambda at: rows[at].numbers[first]), min(GROUPS, len(rows)))
     words = {first: "seq_len" if LENGTH_COLUMNS[first] == "length" else first}
     return tuple(
-        (
-            FrozenDict({words.get(name, name): median_low(rows[at][0][name] for at in group) for name in names}),
-            float(np.median([rows[at][1] for at in group])),
+        TimedRow(
+            FrozenDict({words.get(name, name): median_low(rows[at].numbers[name] for at in group) for name in names}),
+            float(np.median([rows[at].seconds for at in group])),
         )
         for group in groups
     )

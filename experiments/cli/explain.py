@@ -139,7 +139,9 @@ def register(app: typer.Typer) -> None:
         def again(*given: Any) -> Question:
             graph, machine, sizes, number_type = given
             about = answer.name if answer.others else None
-            return question(graph, machine, estimator, sizes, number_type, calibration=fitted, quantity=about)
+            return question(
+                graph, machine, estimator, sizes, number_type, calibration=query.calibration, quantity=about
+            )
 
         makers: dict[str, Callable[[], list[dict[str, Any]]]] = {
             "bottlenecks": lambda: why.bottleneck_rows(answer),

@@ -73,7 +73,8 @@ def register(app: typer.Typer) -> None:
         measured: Annotated[
             str | None,
             option(
-                "measured", "a CSV of steps, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S"
+                "measured",
+                "a CSV of steps or loads, a JSON of vllm bench serve, 23.4ms; of llama.cpp MODEL:TYPE=TOKENS_PER_S",
             ),
         ] = None,
         host_power: HostPower = None,
@@ -97,7 +98,7 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.serve.serving_question import ServingOptions, examined_serving, traffic
         from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.serve.slo_limits import limits
-        from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
+        from slipstick.experiments.serve.user_runs import steps_of_runs
         from slipstick.hwmodels.catalog import machine
 
         changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
@@ -116,7 +117,7 @@ def register(app: typer.Typer) -> None:
         wanted = ServingOptions(
             model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "",
             max_batched_tokens, max_num_seqs, draft_tokens, acceptance, draft_cost,
-            chunked_prefill, preemption, changes=changes, known=None if measured and is_run(measured) else measured,
+            chunked_prefill, preemption, changes=changes,
             prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
             link_bandwidth=_link(link_bandwidth), memory_share=memory_share,
         )  # fmt: skip
@@ -125,8 +126,7 @@ def register(app: typer.Typer) -> None:
             burstiness=burstiness, length_range=length_range, prefix_hit_rate=prefix_hit_rate,
             num_requests=num_requests, seed=seed,
         )  # fmt: skip
-        if measured and is_run(measured):
-            wanted = replace(wanted, steps=steps_of_runs(measured, wanted, load))
+        wanted = replace(wanted, steps=steps_of_runs(measured, wanted, load))
         if vary:
             from slipstick.experiments.report.print_whatif import print_sweep_table
             from slipstick.experiments.studies.whatif import answer as compared

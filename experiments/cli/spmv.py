@@ -35,7 +35,9 @@ def predict(
     calibration: Annotated[
         Path | None, option("calibration", "of spmv train or calibrate (.spmv.json), or .json (devices)")
     ] = None,
-    measured: Annotated[Path | None, option("measured", "a CSV of products: matrix (a file beside it), time_s")] = None,
+    measured: Annotated[
+        Path | None, option("measured", "a CSV: matrix (a file beside it), time_s; threads, caches, clock")
+    ] = None,
     power: Annotated[str | None, option("power", "for the energy, '27.9 W'")] = None,
     kernel: Annotated[str, option("kernel", "scipy | numba | torch (MKL) | blocks (ours) [default: all]")] = "",
     caches: Annotated[str, option("caches", "of a kernel: warm (product after product) | cold (emptied)")] = "warm",

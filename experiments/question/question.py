@@ -328,12 +328,17 @@ def _resolved(
         stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
         under = {**values, "machine": stands}  # what was measured ran under this software, on the machine as it is
         calibration = _over_sizes(calibration, chosen, workload, base, estimator, under, wanted_type, run)
-        chosen = calibration.for_question(graph, base.using(stands) if stands else base, run, chosen)
+        ran = {f"runtime.{name}": getattr(target.runtime, name) for name in ("library", "mode")}
+        chosen = calibration.for_question(graph, base.using({**stands, **ran}), run, chosen)
         why, reason, conditions = "", "", ()  # those are the default answer's; a calibration says its own
     if values["job"] and not isinstance(chosen, JobEstimator):
         raise InputError(f"job.{next(iter(values['job']))}: {graph.name} is no job; jobs are files of stages (.yaml)")
     if given_parameters := {**values["estimator"], **values["job"]}:
         chosen = set_parameters(chosen, parameter_values(chosen, given_parameters))
+    if calibration is not None:
+        from slipstick.estimators.user_measured.measured_time import as_put
+
+        calibration = as_put(calibration, chosen)
     numbers = {name: number_of(f"workload.{name}", value) for name, value in sizes.items()}
     space = Space(FrozenDict(axes_of(vary, target)), where=tuple(where)) if vary else Space()
     named = {f"{name}.{key}": value for name, inner in settled.items() for key, value in inner.items()}
@@ -363,13 +368,17 @@ def _over_sizes(
     run: Mapping[str, float],
 ) -> Fitted:
     """Times with what stood beside them: those over sizes as questions, each on the machine as it stands."""
-    from slipstick.estimators.user_measured.measured_time import AnsweredRow, MeasuredTime
+    from slipstick.estimators.user_measured.measured_time import AnsweredRow, MatchedToTime, MeasuredTime
 
+    here = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
+    here = {**workload.defaults, **here, **run}
+    if isinstance(measured, MatchedToTime):
+        return measured.at_sizes(here)
     if not isinstance(measured, MeasuredTime) or not measured.rows:
         return measured
     sizes = workload.symbols | workload.defaults.keys()
     numbers = chosen.run_names(workload, base)
-    names = {name for row, _ in measured.rows for name in row}
+    names = {name for row in measured.rows for name in row.numbers}
     known = {name: name for name in names if name.partition(".")[0] in values}
     known |= {name: f"workload.{name}" for name in names & sizes}
     known |= {name: f"run.{name}" for name in names - sizes if name in numbers}
@@ -385,8 +394,7 @@ def _over_sizes(
         short_named = {name if name.startswith("machine.") else name.partition(".")[2]: v for name, v in row.items()}
         return AnsweredRow(short_named, query.workload, query.machine, query.run, query.estimator)
 
-    here = {name: number_of(f"workload.{name}", value) for name, value in values["workload"].items()}
-    return measured.over_sizes(known, {**workload.defaults, **here, **run}, answer)
+    return measured.over_sizes(known, here, answer)
 
 
 def _for_one_user(

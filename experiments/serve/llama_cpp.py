@@ -57,12 +57,12 @@ def local(
     if not is_llama_cpp(library):
         raise InputError(f"machine.{LIBRARY} = {library}: llama.cpp answers here; give one of --engine and --set")
     known = AnchorRun.parse(anchor) if anchor else None
+    if known is not None:
+        require_possible(known, machine)
 
     def made(given: Mapping[str, Value]) -> Local:
         changed = machine.using({name.removeprefix(HEAD): value for name, value in given.items()})
-        if known is not None:
-            require_possible(known, changed)
-        result = Local(one, changed, as_stored(one, dtype), input_tokens, output_tokens, known)
+        result = Local(one, changed, as_stored(one, dtype), input_tokens, output_tokens, known, stood=machine)
         result.check()
         return result
 

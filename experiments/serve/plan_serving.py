@@ -29,10 +29,10 @@ from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.server_config import DEGREES, GUESSED, RULES, deployment_of, laid_out
 from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.calibrate.measured_argument import known_time
-from slipstick.experiments.serve.serving_question import ServingOptions, known_steps
+from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.experiments.serve.serving_text import overload
 from slipstick.experiments.serve.slo_limits import limits_text
-from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
+from slipstick.experiments.serve.user_runs import steps_of_runs
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_model import LanguageModel
@@ -462,9 +462,7 @@ class Search:
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
         """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""
-        if self.known is None or not is_run(self.known):
-            return known_steps(self.known, at, self.engine)
-        typed = known_time(self.known)
+        typed = known_time(self.known) if self.known else None
         if typed is not None and "concurrency" not in typed.numbers:
             raise InputError(
                 f"--measured {self.known}: a plan has many loads and layouts: say at which it was measured, "

@@ -22,7 +22,7 @@ from slipstick.experiments.question.settings import machine_changes
 from slipstick.experiments.serve.llama_cpp import UNVARIED, local, local_engine, unread_by_one_user
 from slipstick.experiments.serve.plan_serving import Plan, Search
 from slipstick.experiments.serve.serving_question import ServingOptions, examined_serving, traffic
-from slipstick.experiments.serve.user_runs import is_run, steps_of_runs
+from slipstick.experiments.serve.user_runs import steps_of_runs
 from slipstick.experiments.studies.whatif import WhatIf
 from slipstick.experiments.studies.whatif import answer as compared
 from slipstick.hwmodels.catalog import machine as machine_by_name
@@ -203,14 +203,13 @@ def serve(
         burstiness=burstiness, length_range=length_range, prefix_hit_rate=prefix_hit_rate, num_requests=num_requests,
         seed=seed,
     )  # fmt: skip
-    ran = measured if measured and is_run(measured) else None
     wanted = ServingOptions(
         model, machine, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine, max_batched_tokens, max_num_seqs,
-        draft_tokens, acceptance, draft_cost, chunked_prefill, preemption, changes, None if ran else measured,
+        draft_tokens, acceptance, draft_cost, chunked_prefill, preemption, changes,
         prefill_workers=prefill_workers, prefill_tensor=prefill_tp, link_bandwidth=link_bandwidth,
         memory_share=memory_share,
     )  # fmt: skip
-    wanted = replace(wanted, steps=steps_of_runs(ran, wanted, load)) if ran else wanted
+    wanted = replace(wanted, steps=steps_of_runs(measured, wanted, load))
     if vary:
         return compared(wanted.question(load, vary))
     answer = examined_serving(_serve(wanted.deployment(), load, limit), wanted, load)
@@ -275,10 +274,8 @@ def oracle(
     >>> time.low < time.seconds < time.high
     True
     """
-    wanted = ServingOptions(
-        model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine, known=measured
-    )
-    return wanted.deployment().oracle
+    wanted = ServingOptions(model, machine, devices=devices, dtype=dtype, cache_type=cache_dtype, engine=engine)
+    return replace(wanted, steps=steps_of_runs(measured, wanted, traffic())).deployment().oracle
 
 
 @checked

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.conditions import Condition
+from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
@@ -18,7 +18,6 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.question.settings import HEAD, Value
 from slipstick.experiments.question.unused_inputs import BOUNDED, AnswerNumbers, unused_of
 from slipstick.hwmodels.catalog import machine
-from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.language_requests import requests_to
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, stored_as
@@ -47,9 +46,9 @@ class ServingOptions:
 
     `draft_tokens`, `acceptance` and `draft_cost` are of speculative decoding (`server_run.GUESSED`).
     `changes` are numbers of the machine by dotted name ("memory.HBM3.bandwidth": "4 TB/s").
-    `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `known` is a CSV of
-    steps measured on the machine as it stands (`read_measured_steps`), `steps` are more of these. `prefill_workers`,
-    `prefill_tensor` and `link_bandwidth` [bytes/s] are those of `server_run.POOL`; the replicas then only decode.
+    `tensor`, `pipeline`, `data`, `expert` and `replicas` are degrees; `devices` counts all devices. `steps` were
+    measured on the machine as it stands (`steps_of_runs`). `prefill_workers`, `prefill_tensor`
+    and `link_bandwidth` [bytes/s] are those of `server_run.POOL`; the replicas then only decode.
     """
 
     model: str
@@ -71,7 +70,6 @@ class ServingOptions:
     chunked_prefill: str | None = None
     preemption: str = "cached"
     changes: Mapping[str, str | float] = field(default_factory=dict)
-    known: str | None = None
     steps: tuple[TimedServerStep, ...] = ()
     prefill_workers: int = 0
     prefill_tensor: int = 0
@@ -86,26 +84,33 @@ class ServingOptions:
         model = language_model(self.model)
         layout = self._layout()
         at = machine(self.machine)
-        known = (*known_steps(self.known, at, self.engine), *self.steps)
         if self.changes:
             at = at.using(dict(self.changes))
         run = self._run(layout)
-        engine = self.engine or engine_of_steps(known)
+        engine = self.engine or engine_of_steps(self.steps)
         stored, chunks = stored_as(model, self.dtype), self.chunked_prefill or ""
-        return deployment_of(model, stored, at, run, self.cache_type, chunks, self.preemption, engine, known)
+        return deployment_of(model, stored, at, run, self.cache_type, chunks, self.preemption, engine, self.steps)
 
-    def question(self, load: Traffic, vary: Mapping[str, Values] | Sequence[str] = ()) -> Question:
+    def question(
+        self,
+        load: Traffic,
+        vary: Mapping[str, Values] | Sequence[str] = (),
+        calibration: Fitted | None = None,
+        engine: str = "",
+    ) -> Question:
         """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
 
         `vary`: names and values, as `slipstick whatif` takes them.
+        `calibration`: what was measured.
+        `engine`: where none is named.
         Raises InputError where a name is unknown or a value cannot be used.
         """
         made = self.deployment()
         stored = requests_to(language_model(self.model), made.stored, load.given)
         requests = stored.bind(input_tokens=load.input_tokens, output_tokens=load.output_tokens).called(self.model)
         changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
-        if self.engine:
-            changes["machine.runtime.library"] = self.engine
+        if self.engine or engine:
+            changes["machine.runtime.library"] = self.engine or engine
         numbers, usual = {**self._run(made.layout), **run_of(load)}, {**DEFAULTS, "concurrency": USERS}
         run = {f"run.{name}": value for name, value in numbers.items() if value != usual.get(name)}
         server = RequestEstimator(
@@ -114,7 +119,7 @@ class ServingOptions:
             preemption=self.preemption,
             known=made.known,
         )
-        return question(requests, self.machine, server, {**changes, **run}, vary=vary)
+        return question(requests, self.machine, server, {**changes, **run}, vary=vary, calibration=calibration)
 
     def _run(self, layout: Layout) -> dict[str, float]:
         degrees = {name: float(getattr(layout, field)) for field, name in PARALLEL.items()}
@@ -170,30 +175,12 @@ def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> 
     return replace(answer, given=(*conditions, *bounded), not_used=unused)
 
 
-def known_steps(path: str | None, machine: Machine, engine: str = "") -> tuple[TimedServerStep, ...]:
-    """Steps measured on a machine, from their CSV; none without a file.
-
-    Raises InputError where a run of llama.cpp is given, or the file holds no steps.
-    """
-    if path is None:
-        return ()
-    if "=" in path and not Path(path).exists():
-        raise InputError(
-            f"--measured: not used: {path[:60]}: want of a server the mean time of a further token (25ms, or "
-            "25ms@concurrency=32,tp=1), a JSON of vllm bench serve, or a CSV of steps (MODEL:TYPE=TOKENS_PER_S is for "
-            "llama.cpp)"
-        )
-    from slipstick.experiments.calibrate.measured_steps import read_measured_steps
-
-    return read_measured_steps(path, machine, engine)
-
-
 def traffic(
     *,
-    input_tokens: int,
-    output_tokens: int,
-    users: int | None,
-    rate: float | None,
+    input_tokens: int = 1024,
+    output_tokens: int = 256,
+    users: int | None = None,
+    rate: float | None = None,
     requests: str | None = None,
     burstiness: float = 1.0,
     length_range: float = 0.2,

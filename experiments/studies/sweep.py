@@ -21,7 +21,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.conditions import NotUsed
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.protocols import CompiledEstimator
-from slipstick.estimators.base.ratio_band import Today
+from slipstick.estimators.base.ratio_band import MeasuredUncertainty, Today
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, over_cap
 from slipstick.estimators.composition.power_capped import CAP, CLOCK, distinct_values, keep_function, slower_joules
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
@@ -148,8 +148,8 @@ class Task:
         Whose physics no band of a time undercuts; None where the estimator knows none, or the points are many.
     quantities
         Of answers that hold more than a time: they give all columns.
-    repeats
-        Where a measured time holds the answers: the scatter (log) of another run of it, which widens the ratio's band.
+    held, since
+        Where a measured time holds the answers: how sure they are of it; and the fields that vary, as they were there.
     slower
         Joules of points below the machine's stated clock; None where there are none.
     """
@@ -175,7 +175,8 @@ class Task:
     fields: Today = Today()
     least: Question | None = None
     quantities: QuantityColumns | None = None
-    repeats: float | None = None
+    held: MeasuredUncertainty | None = None
+    since: Today = Today()
     slower: ClockEnergy | None = None
 
     @property
@@ -260,8 +261,15 @@ class Task:
         law = shipped().band(self.space.names, self.work, self.level, *freedoms)
         logs, change = np.log(np.maximum(ratios, 1e-300)), self.fields.change(free, len(times))
         ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
-        alone = np.hypot(width * parameter, tail * residual)
-        whole = alone if self.repeats is None else np.hypot(np.minimum(ratio, alone), tail * self.repeats)
+        whole = alone = np.hypot(width * parameter, tail * residual)
+        if (held := self.held) is not None:  # a time is as sure as its ratio to the measured one
+            changed = self.since.change(free, len(times))
+            over, known = (held.repeats, False) if held.at_sizes is None else held.at_sizes(free)
+            of_size = (changed == 0) & known
+            off = np.where(of_size, 0.0, np.log(times / held.seconds))
+            off = law.half(off, changed, relative, residual, residual_today, common, self.common)
+            whole = np.hypot(np.minimum(off, alone), tail * over)
+            ratio = np.where(of_size, np.minimum(ratio, tail * np.hypot(over, held.repeats)), ratio)
         for unit, value, spread in (("ratio", ratios, ratio), ("s", times, whole)):
             factor = np.exp(spread)
             columns |= {f"low_{unit}": value / factor, f"high_{unit}": value * factor}
@@ -354,8 +362,8 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     if not wanted:
         return plain
     if held := question.estimator.measured_uncertainty(question.machine):
-        known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, repeats=held.repeats)
-        return known_there if held.scatter else plain
+        known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, held=held)
+        return replace(known_there, since=_since(known, question.machine, held.machine)) if held.scatter else plain
     if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None
@@ -380,6 +388,16 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         shares=shares,
         scatter=ScatterAtSizes(question),
     )
+
+
+def _since(today: Today, machine: Machine, measured: Machine | None) -> Today:
+    """Fields that vary as they were on a measured machine; a change of any other one counts whatever they are."""
+    if measured is None:
+        return today
+    was = {name: measured.get(name.removeprefix("machine.")) for name in today.values}
+    varied = {name.removeprefix("machine."): machine.get(name.removeprefix("machine.")) for name in today.values}
+    others = measured.using(varied).fingerprint != machine.fingerprint
+    return replace(today, values=FrozenDict({name: float(value) for name, value in was.items()}), others=others)
 
 
 def _require_times(times: FloatArray, points: Mapping[str, FloatArray]) -> None:

@@ -248,24 +248,27 @@ def _table(text: str) -> Iterator[tuple[int, list[str]]]:
 def _with_points(rows: Sequence[tuple[int, list[str]]], first: int) -> Iterable[tuple[int, list[str]]]:
     """Rows that no comma parts, those from `first` on with columns of decimal commas as Python writes them.
 
-    As written stay a column with a cell that is no such number, and all where no column says so for sure or another one
-    has decimal points (see `decimal_mark`): "0,1" may be a list, and who reads it as a number refuses it.
+    As written stay a cell that is no such number, a column of which most are none, and all where no column says so for
+    sure or another one has decimal points (see `decimal_mark`): "0,1" may be a list, and who reads it as a number
+    refuses it.
     """
-    numbers = {
-        at
-        for at, cells in enumerate(zip(*(row for _, row in rows[first:]), strict=False))  # rows of one length only pass
-        if all(number_written(cell, ",") is not None for cell in cells if cell.strip())
-    }
+    numbers = set[int]()
+    for at, cells in enumerate(zip(*(row for _, row in rows[first:]), strict=False)):  # rows of one length only pass
+        written = [number_written(cell, ",") is not None for cell in cells if cell.strip()]
+        if 2 * sum(written) > len(written):
+            numbers.add(at)
     with suppress(InputError):
         if decimal_mark(((line, row[at], False) for line, row in rows[first:] for at in numbers), "numbers") == ",":
-            return [
-                (
-                    line,
-                    [pointed(cell, ",") if number >= first and at in numbers else cell for at, cell in enumerate(row)],
-                )
-                for number, (line, row) in enumerate(rows)
-            ]
+            below = (
+                (line, [_with_point(cell) if at in numbers else cell for at, cell in enumerate(row)])
+                for line, row in rows[first:]
+            )
+            return [*rows[:first], *below]
     return rows
+
+
+def _with_point(cell: str) -> str:
+    return cell if number_written(cell, ",") is None else pointed(cell, ",")
 
 
 def _is_head(comment: str, line: str) -> bool:
@@ -331,12 +334,21 @@ def number_of(value: object, where: str, low: float = -math.inf, high: float = m
     try:
         number = math.nan if isinstance(value, bool) else float(with_e(value))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{text} is no number") from None
+        raise InputError(f"{text} is no number{_readings(value)}") from None
     if not math.isfinite(number):
         raise InputError(f"{text} is not finite" if isinstance(value, (str, float)) else f"{text} is no number")
     if not low <= number <= high:
         raise InputError(f"{where} = {number:g}{unit and f' {unit}'} lies outside [{low:g}, {high:g}]")
     return number
+
+
+def _readings(value: object) -> str:
+    """What a number with a comma may be, in words; nothing of other values."""
+    if not isinstance(value, str) or "," not in value:
+        return ""
+    marks = "," if value.lstrip(" +-").startswith("0") else ",."  # no thousands begin with a zero
+    texts = dict.fromkeys(pointed(value, mark) for mark in marks if number_written(value, mark) is not None)
+    return f": {' or '.join(texts)}? Write it with a decimal point" if texts else ""
 
 
 _FORTRAN = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+))[dD]([-+]?\d{1,3})\s*")

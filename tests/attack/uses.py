@@ -190,10 +190,10 @@ def use_measured_steps(path: Path) -> object:
 def use_anchors(path: Path) -> object:
     import shutil
 
-    from slipstick.experiments.methods.spmv.spmv_answers import read_anchors
+    from slipstick.experiments.methods.spmv.spmv_answers import KernelOptions, read_anchors
 
     shutil.copy(path.parent / ".seeds" / "matrix.mtx", path.parent)
-    return read_anchors(path)
+    return read_anchors(path, KernelOptions())
 
 
 def use_cpuinfo(path: Path) -> object:

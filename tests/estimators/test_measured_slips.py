@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import slipstick as ss
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import with_measured
-from slipstick.estimators.fitting.user_rows import lone_rows
+from slipstick.estimators.fitting.user_rows import lone_rows, slips_of_repeats
 from slipstick.estimators.serving.serving_answer import serve
 from slipstick.estimators.user_measured.measured_serving import TimedServerRun
 from slipstick.experiments.calibrate.measured_steps import read_measured_steps
@@ -87,6 +87,56 @@ def test_a_batch_that_does_not_count_leaves_the_answer_as_without_it(tmp_path: P
     assert answers[0].time == pytest.approx(answers[1].time, rel=1e-3)
     assert answers[0].spread.total == pytest.approx(answers[1].spread.total, rel=0.01)
     assert any("batch = 64" in line and "does not count" in line for line in answers[0].doubts)
+
+
+@given(st.integers(3, 12), st.integers(0, 10_000), st.floats(1.8, 1e3), st.booleans())
+def test_a_slip_among_repeats_is_the_one_off_their_median(count: int, seed: int, factor: float, shorter: bool) -> None:
+    """Wherever the point lies beside others: repeats are judged by each other alone."""
+    logs = np.random.default_rng(seed).uniform(-0.05, 0.05, count + 2)
+    points = [1, *([2] * count), 3]
+    assert slips_of_repeats(points, logs + np.array(points)) == {}
+    at = 1 + seed % count
+    logs[at] += -np.log(factor) if shorter else np.log(factor)
+    assert list(slips_of_repeats(points, logs + np.array(points))) == [at]
+
+
+@pytest.mark.parametrize("slip", [10.0, 0.1])
+@pytest.mark.parametrize(("size", "repeats"), [(16.0, 3), (16.0, 2), (64.0, 2)])
+def test_a_slip_among_repeats_of_a_size_leaves_the_answer_as_without_it(
+    size: float, repeats: int, slip: float, tmp_path: Path
+) -> None:
+    """One of two repeats made the middle of both the time of their size, and nobody was told which line."""
+
+    def at(known: Fitted | None = None, **sizes: float) -> ss.Estimate:
+        return ss.question("mlp-inference", "a100", settings=sizes or {"run.batch": size}, calibration=known).answer()
+
+    path = tmp_path / "repeats.csv"
+    rows = [(batch, 1.2 * at(**{"run.batch": batch}).time) for batch in (4.0, 16.0, 32.0, 64.0) for _ in range(repeats)]
+    answers = []
+    for wrong in (slip, None):
+        place = next(place for place, (batch, _) in enumerate(rows) if batch == size)
+        if wrong:
+            rows[place] = size, wrong * rows[place][1]
+        else:
+            rows.pop(place)
+        path.write_text("batch,time_s\n" + "".join(f"{batch},{time!r}\n" for batch, time in rows))
+        answers.append(at(ss.read_calibration(None, measured=str(path), machine="a100")))
+    assert answers[0].time == pytest.approx(answers[1].time, rel=1e-9)
+    assert answers[0].spread.total == pytest.approx(answers[1].spread.total)
+    (doubt,) = [line for line in answers[0].doubts if "does not count" in line]
+    assert f"repeats.csv, line {place + 2}: " in doubt and not answers[1].doubts
+
+
+def test_a_slip_among_repeats_of_a_step_is_named_by_its_line(tmp_path: Path) -> None:
+    """It counted: the band of a step grew from x1.2 to x3.6."""
+    path = tmp_path / "steps.csv"
+    lines = ["16,2048,0.0150", "16,2048,0.0151", "16,2048,0.151", "64,2048,0.022"]
+    made = []
+    for some in (lines, [one for one in lines if not one.endswith("0.151")]):
+        path.write_text("step,decodes,context,time_s\n" + "".join(f"decode:llama-3.1-8b,{one}\n" for one in some))
+        made.append(with_measured(read_measured_steps(path, ss.machine("a100"), "vllm")))
+    assert "steps.csv: line 4: time_s = 0.151 s) is x10 of the median of its repeats" in made[0].slips[0]
+    assert made[0].factors == made[1].factors and made[0].half == made[1].half
 
 
 @pytest.mark.slow

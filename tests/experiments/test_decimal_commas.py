@@ -31,7 +31,7 @@ def test_a_log_and_measured_times_take_them(tmp_path: Path) -> None:
     times = read_log(path).times
     assert times is not None and times.tolist() == [0.006, 0.008]
     known = read_known_answer(str(path), machine("a100"))
-    assert [seconds for _, seconds in known.rows] == [0.006, 0.008]  # type: ignore[union-attr]
+    assert [row.seconds for row in known.rows] == [0.006, 0.008]  # type: ignore[union-attr]
 
 
 def test_lists_and_notes_with_commas_stay_as_written(tmp_path: Path) -> None:
@@ -49,9 +49,11 @@ def test_lists_and_notes_with_commas_stay_as_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("batch;time_s\n1;0.006\n4;0,008\n", "line 3: time_s = '0,008' is no number"),
+        ("batch;time_s\n1;0.006\n4;0,008\n", "line 3: time_s = '0,008' is no number: 0.008? Write it with"),
+        ("batch;time_s\n1;0,006\n4;0,008\n8;x\n", "line 4: time_s = 'x' is no number"),
+        ("batch;time_s\n1;0,006\n4;0,0o8\n8;0,02\n", "line 3: time_s = '0,0o8' is no number"),
         ("batch,time_s\n1,\"0,006\"\n", "line 2: time_s = '0,006' is no number"),
-        ("batch;time_s\n1;1,234\n", "line 2: time_s = '1,234' is no number"),
+        ("batch;time_s\n1;1,234\n", "line 2: time_s = '1,234' is no number: 1.234 or 1234? Write it with"),
     ],
 )  # fmt: skip
 def test_what_may_be_either_is_refused_with_its_row(tmp_path: Path, text: str, words: str) -> None:

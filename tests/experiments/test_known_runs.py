@@ -17,10 +17,11 @@ from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.engine_steps.first_token import FirstParts, FirstToken
 from slipstick.estimators.serving.serving_answer import serve
 from slipstick.experiments.calibrate.calibrated import read_calibration
+from slipstick.experiments.calibrate.measured_files import runs_of
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.serve.measured_runs import traffic_of
 from slipstick.experiments.serve.serving_question import ServingOptions
-from slipstick.experiments.serve.user_runs import is_run, measured_runs, steps_of_runs
+from slipstick.experiments.serve.user_runs import steps_of_runs
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
 from slipstick.workloads.runs.traffic import Traffic
@@ -65,7 +66,7 @@ def test_a_benchmark_of_the_same_sizes_under_another_name_is_of_this_model(tmp_p
     path.write_text(json.dumps(SERVED))
     plain = replace(WANTED, model="llama-3.1-8b")
     own = replace(plain.deployment(), model=replace(plain.deployment().model, name="my-folder", context=4096))
-    (run_of_file,) = measured_runs(str(path), LOAD)
+    (run_of_file,) = runs_of(str(path))
     assert run_of_file.step(own, LOAD).step.model.name == "my-folder"
     (other,) = steps_of_runs(str(path), WANTED, LOAD)
     said = replace(WANTED, steps=(other,)).deployment().assumptions()
@@ -180,7 +181,6 @@ def test_a_benchmark_without_further_tokens_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({key: value for key, value in SERVED.items() if "tpot" not in key}))
     with pytest.raises(InputError, match="no run has a mean_tpot_ms"):
         steps_of_runs(str(path), WANTED, LOAD)
-    assert [is_run(one) for one in ("9ms", "a.json", "a.csv", "llama:q4=103")] == [True, True, False, False]
 
 
 def test_the_table_that_llama_bench_prints(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +29,13 @@ from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.serve.plan_serving import Search
 from slipstick.experiments.serve.serving_question import ServingOptions
+from slipstick.experiments.serve.user_runs import steps_of_runs
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language_catalog import language_model
+from slipstick.workloads.runs.traffic import Traffic
 
 MODEL = "llama-3.1-8b"
 
@@ -61,7 +64,8 @@ def test_two_measured_steps_move_estimate_serve_and_plan_alike(tmp_path: Path) -
     assert known[0] / plain[0] == pytest.approx(1.3, rel=0.06)
     assert known[1] <= 1.3 * plain[0] <= known[2]
     assert math.log(known[2] / known[1]) < 0.9 * math.log(plain[2] / plain[1])
-    served = ServingOptions(MODEL, "h100-sxm", known=str(path)).deployment()
+    wanted = ServingOptions(MODEL, "h100-sxm")
+    served = replace(wanted, steps=steps_of_runs(str(path), wanted, Traffic(1024, 256, 1))).deployment()
     assert served.step.seconds(Batch(32.0, 2048.0)) == pytest.approx(known[0], rel=1e-9)
     assert np.exp(2 * served.half_width(Batch(32.0, 2048.0))) == pytest.approx(known[2] / known[1], rel=1e-6)
     assert "2 measured steps (x1.3 of what others say): used" in served.assumptions()

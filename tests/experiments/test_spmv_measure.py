@@ -16,7 +16,7 @@ from slipstick.experiments.calibrate.measured_files import read_known_answer
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.measure.spmv.block_times import BlockTimes, SpmvProtocol, filtered_mean, measure_blocks
 from slipstick.experiments.measure.spmv.labels import FolderLabels, save_times
-from slipstick.experiments.methods.spmv.spmv_answers import read_anchors
+from slipstick.experiments.methods.spmv.spmv_answers import KernelOptions, read_anchors
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.kernels.generators import stencil
 from slipstick.workloads.kernels.sparse_files import read_matrix
@@ -116,7 +116,41 @@ def test_columns_that_say_how_a_product_ran_are_refused(tmp_path: Path) -> None:
     known = tmp_path / "known.csv"
     known.write_text("matrix,kernel,time_s\ngrid.mtx,scipy,1e-6\ngrid.mtx,numba,2e-6\n")
     with pytest.raises(InputError, match="column 'kernel': want the rows of one kernel"):
-        read_anchors(known)
+        read_anchors(known, KernelOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "ran"),
+    [
+        (["--clock", "1.2 GHz"], "", ""),
+        (["--threads", "4"], "threads", "1"),
+        (["--caches", "cold"], "caches", "warm"),
+        (["--threads", "4"], "threads", "4"),
+    ],
+)
+def test_products_that_ran_otherwise_scale_by_the_models_ratio(
+    options: list[str], said: str, ran: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A time of one's own matrix stood for every clock, every number of threads and both states of the caches."""
+    mmwrite(tmp_path / "grid.mtx", stencil((300, 300), 5).to_scipy())
+    known = tmp_path / "known.csv"
+    ask = ["spmv", "predict", str(tmp_path / "grid.mtx"), "--on", "xeon-e5-2680", "--kernel", "numba"]
+
+    def seconds(*more: str) -> float:
+        assert run([*ask, *more, "--format", "json"]) == 0
+        return float(json.loads(capsys.readouterr().out)[0]["time_s"])
+
+    plain, changed = seconds(), seconds(*options)
+    known.write_text(f"matrix,time_s\ngrid.mtx,{1.3 * plain!r}\n")
+    assert seconds("--measured", str(known)) == pytest.approx(1.3 * plain)
+    if said:
+        assert run([*ask, *options, "--measured", str(known)]) == 2
+        assert f"line 2: how did it run? With --{said} want a column {said}" in capsys.readouterr().err
+        known.write_text(f"matrix,time_s,{said}\ngrid.mtx,{1.3 * plain!r},{ran}\n")
+    as_asked = ran == options[1]
+    held = seconds(*options, "--measured", str(known))
+    assert changed != pytest.approx(plain)
+    assert held == pytest.approx(1.3 * (plain if as_asked else changed))
 
 
 def test_times_of_matrices_are_no_time_of_one_question(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.answer import Provenance
-from slipstick.common.errors import InputError
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.errors import InputError, errors_at
+from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.sparse.kernel_costs import HostKernels, beside, load_host_kernels, shipped_blocks
 from slipstick.estimators.sparse.reuse_model import STATES, SUFFIX, State, check_state, is_accelerator
@@ -56,9 +56,12 @@ def answers(
     host = calibrated_beside(machine_name)
     target = machine(machine_name) if machine_name else None
     models = _models(target, host, label, calibration, options, alone=(power, anchors) != (None, None))
-    matrix, known = read_matrix(path), read_anchors(anchors) if anchors else []
+    matrix, known = read_matrix(path), read_anchors(anchors, options) if anchors else []
     watts = None if power is None else number_of("--power", power, "W")
-    estimates = [answer(model, matrix, watts, known) for model in models]
+    estimates = [
+        answer(model, matrix, watts, [one.product for one in known], [one.ran(model) for one in known])
+        for model in models
+    ]
     rows = [_row(model, matrix, one) for model, one in zip(models, estimates, strict=True)]
     fitted = calibration or anchors or (host is not None and models[0].measured_here)
     notes = dict.fromkeys(note for one in estimates for note in one.assumptions)
@@ -154,22 +157,61 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     return replace(question, estimator=kernel_estimator(kernel, (matrix,)), why=why)
 
 
-RAN_AS = frozenset({"kernel", "format", "threads", "caches", "clock"})
-"""Columns of other tables that say how a product ran."""
+@dataclass(frozen=True)
+class MeasuredProduct:
+    """A product and its seconds, and how it ran where that was said; its clock is that of the machine as it stands.
+
+    `where`: its file and line.
+    """
+
+    product: tuple[SparseMatrix, float]
+    state: State | None = None
+    threads: int | None = None
+    clock: float | None = None
+    where: str = ""
+
+    def ran(self, model: OnKernel | OnDevice) -> OnKernel | OnDevice:
+        """What answers for it, beside what answers the question.
+
+        Raises InputError where what answers has no such threads, caches or clock.
+        """
+        with errors_at(self.where):
+            if isinstance(model, OnKernel):
+                state, threads = self.state or model.state, self.threads or model.threads
+                return replace(model, state=state, threads=threads, set_clock=self.clock)
+            if (self.state, self.threads, self.clock) != (None, None, None):
+                raise InputError(
+                    f"threads, caches and clock are of a kernel on a processor, not of {model.machine.name}"
+                )
+        return model
 
 
-def read_anchors(path: Path) -> list[tuple[SparseMatrix, float]]:
+MIXED = frozenset({"kernel", "format"})
+"""Columns of tables of several kernels."""
+
+
+def read_anchors(path: Path, options: KernelOptions) -> list[MeasuredProduct]:
     """Products measured on this machine: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
 
-    Raises InputError, which names file, line and column of what cannot be used; columns that say how a product ran are
-    none of a table, whose rows all ran as the question does.
+    Columns ``threads``, ``caches`` and ``clock`` (Hz, or with its unit) say how each ran. Without them it was one
+    thread, warm caches and the machine's clock.
+    Raises InputError, which names file, line and column of what cannot be used; where the rows are of several kernels;
+    where `options` want threads or caches that are not usual and the file does not say what its products had.
     """
     anchors = []
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
-        if ran := RAN_AS & row.keys():
-            raise InputError(f"{path}: column {min(ran)!r}: want the rows of one kernel, its threads, caches and clock")
-        seconds = read_number(row["time_s"], path, line, "time_s", 1e-12)
-        anchors.append((read_matrix(path.parent / row["matrix"]), seconds))
+        where = f"{path}: line {line}"
+        if mixed := MIXED & row.keys():
+            raise InputError(f"{path}: column {min(mixed)!r}: want the rows of one kernel")
+        for name, given in (("threads", options.threads > 1), ("caches", options.state != "warm")):
+            if given and not row.get(name):
+                raise InputError(f"{where}: how did it run? With --{name} want a column {name} of what was measured")
+        with errors_at(where):
+            clock = number_of("clock", row["clock"], "Hz") if row.get("clock") else None
+            state = check_state(row["caches"]) if row.get("caches") else None
+            threads = whole_of(row["threads"], "threads", 1) if row.get("threads") else None
+        product = read_matrix(path.parent / row["matrix"]), read_number(row["time_s"], path, line, "time_s", 1e-12)
+        anchors.append(MeasuredProduct(product, state, threads, clock, where))
     if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")
     return anchors

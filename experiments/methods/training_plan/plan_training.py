@@ -101,9 +101,11 @@ def plan_training(
     >>> plan.bound < min(choice.time.seconds for choice in plan.best)
     True
     """
-    steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
-    changes = machine_changes(settings)
-    at = (machine_by_name(machine) if isinstance(machine, str) else machine).using(changes)
+    changes, base = machine_changes(settings), machine_by_name(machine) if isinstance(machine, str) else machine
+    steps = tuple(
+        replace(one, machine=base) for one in (read_known(measured, batch, seq_len, dtype) if measured else ())
+    )
+    at = base.using(changes)
     trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
     run = WholeRun(tokens_of(str(tokens)), at.price) if tokens is not None else WholeRun()
     plan = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)
