@@ -59,12 +59,12 @@ class PowerLimitRun(EstimatorBase):
 
         Raises InputError where the question is another than that of the run.
         """
-        asked = workload, FrozenDict({name: float(value) for name, value in run.items()})
-        if self.ran not in (None, asked):
+        question = workload, FrozenDict({name: float(value) for name, value in run.items()})
+        if self.ran not in (None, question):
             raise InputError(
                 "a run that was metered says how a cap changes its own time, not how another one's differs"
             )
-        return replace(self, ran=asked)
+        return replace(self, ran=question)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """Seconds, power and energy of the run under the machine's cap.
