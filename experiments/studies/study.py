@@ -345,12 +345,12 @@ class Study(Record):
             return question(job.workload, self._path(machine), job, self.set)
         case = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
         first = self.workload(self.workloads[0]), self._path(self.machines[0]), self.dtypes[0]
-        made = self._asked(*first if self.measured else case, None)
+        today = self._asked(*first if self.measured else case, None)
         if case == first or not self.measured:
-            return made
-        if case[0] != first[0] and isinstance(made.calibration, MatchedToTime | PowerLimitRun):
+            return today
+        if case[0] != first[0] and isinstance(today.calibration, MatchedToTime | PowerLimitRun):
             raise InputError(f"study {self.name!r}: measured = {self.measured!r} is a time of {first[0].name} alone")
-        return self._asked(*case, made.calibration)  # the first case was measured: others are its ratio
+        return self._asked(*case, today.calibration)  # the first case was measured: others are its ratio
 
     def _asked(self, workload: Workload, machine: str, dtype: str | None, known: Fitted | None) -> Question:
         """A case; `known`: of measurements that were read already."""
