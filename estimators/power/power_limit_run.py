@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Spread, quantile
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.protocols import Estimator
@@ -25,6 +26,7 @@ class PowerLimitRun(EstimatorBase):
     """A run whose time and mean power were measured without a limit, under the machine's power cap.
 
     `time`, `power`: seconds, and mean watts of the device.
+    `ran`: what ran, with its numbers; None until a question says it.
 
     Raises
     ------
@@ -35,6 +37,7 @@ class PowerLimitRun(EstimatorBase):
     time: float
     power: float
     law: PowerLimit = field(default_factory=fitted_limit)
+    ran: tuple[Workload, FrozenDict[float]] | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("time", self.time), ("power", self.power)):
@@ -52,8 +55,16 @@ class PowerLimitRun(EstimatorBase):
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
-        """Itself: seconds of the run, whatever model would answer without the measurement."""
-        return self
+        """Itself: seconds of the run, whatever model would answer without the measurement.
+
+        Raises InputError where the question is another than that of the run.
+        """
+        question = workload, FrozenDict({name: float(value) for name, value in run.items()})
+        if self.ran not in (None, question):
+            raise InputError(
+                "a run that was metered says how a cap changes its own time, not how another one's differs"
+            )
+        return replace(self, ran=question)
 
     def estimate(self, workload: Workload, machine: Machine, run: Mapping[str, float] | None = None) -> Estimate:
         """Seconds, power and energy of the run under the machine's cap.

@@ -34,6 +34,7 @@ from slipstick.estimators.composition.energy_and_cost import energy
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.ratio_uncertainty import shipped
 from slipstick.estimators.fitting.user_rows import agree, lone_rows, slips_of_repeats
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.roofline.physical_bound import TOLERANCE, PhysicalBound
 from slipstick.estimators.schedules.host_issue import DEVICE
 from slipstick.estimators.serving.request_estimator import RequestEstimator
@@ -526,7 +527,7 @@ def as_put(measured: Fitted, answers: Estimator) -> Fitted:
 
     `answers`: what answers that question.
     """
-    if isinstance(answers, MatchedToTime):
+    if isinstance(answers, MatchedToTime | PowerLimitRun):
         return answers
     if isinstance(answers, TrainingEstimator) and isinstance(measured, MeasuredTime | MeasuredTraining):
         return MeasuredTraining(answers.known)

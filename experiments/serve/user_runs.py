@@ -31,7 +31,7 @@ def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> t
 
     `known`: the time of a further token under `load` ("23.4ms"), or under another ("23.4ms@concurrency=64,tp=2"), or
         any file of `read_known_answer` that says something of a server; None: nothing.
-    `wanted`: the question, whose layout was measured where nothing else is said.
+    `wanted`: the question; its layout was measured unless `known` names another.
     Raises InputError where it is none of these, no run has the time of a further token, or a model does not fit.
     """
     if known is None:

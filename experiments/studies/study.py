@@ -29,7 +29,9 @@ from slipstick.common.writer import write_text
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.fitting.calibration import Calibration, calibrate
+from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.simulation.job_estimator import JobEstimator
+from slipstick.estimators.user_measured.measured_time import MatchedToTime
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.jobs import is_job
@@ -163,6 +165,8 @@ class Study(Record):
         Axes: lists of values, or texts ``low..high``, ``low..high:n``, ``low..high:nlog``.
     where
         Conditions between formulas of the names that vary.
+    measured
+        A time of the first workload on the first machine in the first data type, or what else `read_calibration` takes.
     chunk
         Points answered and stored together; by the kind of estimator if left out.
     objectives
@@ -339,9 +343,19 @@ class Study(Record):
             self._refuse_unread_by(workload, dtype or self.dtypes[0])
             job = self._job(workload, machine)
             return question(job.workload, self._path(machine), job, self.set)
-        subject, target, dtype = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
-        fitted, estimator = self._read_calibration(target), self._estimator()
-        return question(subject, target, estimator, self.set, dtype, (), fitted, (), self.quantity)
+        case = self.workload(workload), self._path(machine), dtype or self.dtypes[0]
+        first = self.workload(self.workloads[0]), self._path(self.machines[0]), self.dtypes[0]
+        today = self._asked(*first if self.measured else case, None)
+        if case == first or not self.measured:
+            return today
+        if case[0] != first[0] and isinstance(today.calibration, MatchedToTime | PowerLimitRun):
+            raise InputError(f"study {self.name!r}: measured = {self.measured!r} is a time of {first[0].name} alone")
+        return self._asked(*case, today.calibration)  # the first case was measured: others are its ratio
+
+    def _asked(self, workload: Workload, machine: str, dtype: str | None, known: Fitted | None) -> Question:
+        """A case; `known`: of measurements that were read already."""
+        fitted = known or self._read_calibration(machine)
+        return question(workload, machine, self._estimator(), self.set, dtype, (), fitted, (), self.quantity)
 
     def _refuse_unread_by(self, job: str, dtype: str | None) -> None:
         """Raise InputError where the study sets what a job in it does not read: none of it is dropped in silence."""

@@ -17,6 +17,7 @@ from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import examined
+from slipstick.experiments.studies.study import Study
 from slipstick.hwmodels.catalog import machine
 
 WORK, BOARD = "mlp-inference", "a100-sxm-80gb"
@@ -143,3 +144,32 @@ def test_a_clock_that_is_set_is_a_what_if_of_the_measured_llama_cpp() -> None:
     known = f"{SERVER}:q4_k_m={1.2 * rate():g}"
     held, plain = (rate(measured=one, settings=slow) / rate(measured=one) for one in (known, None))
     assert held == pytest.approx(plain, rel=0.05) and plain < 0.8
+
+
+def test_a_metered_run_is_of_its_own_question(tmp_path: Path) -> None:
+    """A step of twice the batch took the metered time as well, so that an explanation advised it."""
+    path = tmp_path / "run.csv"
+    path.write_text("time_s,power_W\n100,350\n")
+    query = ss.question(WORK, BOARD, settings={CAP: "250 W"}, calibration=read_calibration(None, str(path), BOARD))
+    again = ss.question(WORK, BOARD, settings={CAP: "300 W"}, calibration=query.calibration)
+    assert 100 < again.answer().time < query.answer().time
+    with pytest.raises(ss.InputError, match="a run that was metered says"):
+        ss.question(WORK, BOARD, settings={"run.batch": 512}, calibration=query.calibration)
+
+
+def test_a_time_that_a_study_names_is_of_its_first_case() -> None:
+    """Every machine and every data type took the measured time."""
+    cases: dict[str, object] = {
+        "machines": [BOARD, "v100-sxm"],
+        "dtype": ["float32", "float16"],
+        "vary": {"machine.clock": [1e9]},
+    }
+    cases["set"] = {"run.batch": 16384}
+    fields = {"schema": "slipstick-study-1", "name": "measured", "workloads": [WORK], **cases}
+    plain, held = (Study.model_validate({**fields, **more}) for more in ({}, {"measured": "0.2s"}))
+    times = [[one.question(*case).answer().time for case in one.cases()] for one in (plain, held)]
+    assert times[1][0] == pytest.approx(0.2) and len(set(times[0])) == 4
+    assert np.divide(*times) == pytest.approx(np.full(4, times[0][0] / 0.2))
+    other = Study.model_validate({**fields, "workloads": [WORK, "gemm"], "set": {}, "measured": "2ms"})
+    with pytest.raises(ss.InputError, match="is a time of mlp-inference alone"):
+        other.question("gemm", BOARD)

@@ -158,7 +158,7 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
 
 
 @dataclass(frozen=True)
-class MeasuredProduct:
+class KnownProduct:
     """A product and its seconds, and how it ran where that was said; its clock is that of the machine as it stands.
 
     `where`: its file and line.
@@ -190,7 +190,7 @@ MIXED = frozenset({"kernel", "format"})
 """Columns of tables of several kernels."""
 
 
-def read_anchors(path: Path, options: KernelOptions) -> list[MeasuredProduct]:
+def read_anchors(path: Path, options: KernelOptions) -> list[KnownProduct]:
     """Products measured on this machine: a CSV with ``matrix`` (a file, beside the CSV) and ``time_s``.
 
     Columns ``threads``, ``caches`` and ``clock`` (Hz, or with its unit) say how each ran. Without them it was one
@@ -211,7 +211,7 @@ def read_anchors(path: Path, options: KernelOptions) -> list[MeasuredProduct]:
             state = check_state(row["caches"]) if row.get("caches") else None
             threads = whole_of(row["threads"], "threads", 1) if row.get("threads") else None
         product = read_matrix(path.parent / row["matrix"]), read_number(row["time_s"], path, line, "time_s", 1e-12)
-        anchors.append(MeasuredProduct(product, state, threads, clock, where))
+        anchors.append(KnownProduct(product, state, threads, clock, where))
     if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")
     return anchors
