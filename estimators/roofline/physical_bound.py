@@ -159,7 +159,7 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
     kept = [capacity_of_all(machine, level) for level in inner] or [sp.Integer(0)]
     beyond = Largest(0, symbol("operation.least_bytes") - symbol("operation.spared") * sum(kept, sp.Integer(0)))
     lost = missed(symbol("machine.runtime.weights_between"), kept[-1])
-    beyond = Largest(beyond, symbol("operation.weight_bytes") * lost)
+    beyond = Largest(beyond, symbol("operation.kept_weights") * lost)
     fastest = sp.Mul(*(symbol(f"machine.{path}") for path in machine.bandwidth_factors(main)))
     return Largest(beyond / fastest, *engines.values())
 
@@ -168,7 +168,7 @@ def least_time(machine: Machine, rates: Sequence[tuple[str, str, str]]) -> sp.Ex
 def _needs(operations: Same[tuple[Op, ...]]) -> dict[str, npt.NDArray[np.float64]]:
     """What bound operations cannot do without: bytes ("") and flop by resource, shape (operations,); "spared": bytes
     that need not move for each byte of cache; "weights": those kept from one pass to the next."""
-    amounts = {"": _least_bytes, "spared": _spared, "weights": weight_bytes}
+    amounts = {"": _least_bytes, "spared": _spared, "weights": _kept_weights}
     needs: dict[str, list[Any]] = {name: [amount(op) for op in operations.it] for name, amount in amounts.items()}
     for index, op in enumerate(operations.it):
         for name, amount in op.cost.items():
@@ -214,6 +214,12 @@ def weight_bytes(op: Op) -> Sized:
     return 0.0
 
 
+def _kept_weights(op: Op) -> Sized:
+    """Bytes of weights that were used last a whole pass ago: the way back finds what the way there has just read, and
+    the gradients that it writes in their place wait in a cache."""
+    return weight_bytes(op) if op.attributes.get("phase", "forward") == "forward" else 0.0
+
+
 def _taps(op: Op) -> float:
     return float(np.prod([float(op.dims.get(f"kernel_{axis}", 1)) for axis in ("depth", "height", "width")]))
 
@@ -235,6 +241,6 @@ AMOUNTS: Mapping[str, Callable[[Op], Sized]] = {
     "least_bytes": _least_bytes,
     "needed": _needed,
     "spared": _spared,
-    "weight_bytes": weight_bytes,
+    "kept_weights": _kept_weights,
 }
 """Amounts of an operation that `least_time` names beside its cost."""

@@ -114,3 +114,17 @@ def test_what_physics_needs_at_many_points_is_what_each_answer_says(name: str, n
     points = [{each: values[index] for each, values in POINTS.items() if each in names} for index in range(3)]
     each = [model.estimate_at(asked.workload, asked.machine, asked.run, point).least for point in points]
     assert model.least_at(asked.workload, asked.machine, asked.run, free).tolist() == each
+
+
+def test_the_way_back_finds_the_weights_that_the_way_there_read() -> None:
+    """ResNet-50's step of one image was refused: a gradient of 8.4 MB waits in 72 MiB of cache, as do last weights."""
+    on = machine("rtx-4090")
+    bound = workload("resnet-50").bind(batch=1).bound()
+    after = PhysicalBound(on.after_weights(100e6))
+    by_name = {op.name: op for op in bound.operations}
+    name = "stage4.0.shortcut"
+    parts = (name, f"{name}.backward_weight", f"{name}.backward_data")
+    there, *back = (float(after.bounds((by_name[part],))["main memory"][0]) for part in parts)
+    assert 0 < there <= 1024 * 2048 * 4 / on.bandwidth(on.main_memory)
+    assert back == [0, 0]
+    assert question("resnet-50", on, None, {"workload.batch": 1}).answer().time > 0
