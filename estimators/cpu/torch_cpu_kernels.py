@@ -48,9 +48,9 @@ class TorchKernels(CheckedParameters, ComputeAndCollectives):
         float, Parameter("1", "share of results below 32 MiB whose memory the system gives anew", 0.0, 1.0)
     ] = 0.5
 
-    def key(self, op: Op, machine: Machine) -> tuple[Hashable, ...]:
+    def key(self, op: Op, machine: Machine) -> Hashable:
         """The kernel, its key, and which memory the result has."""
-        return *super().key(op, machine), takes_memory(op), op.attributes.get("memory")
+        return super().key(op, machine), takes_memory(op), op.attributes.get("memory")
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """The kernel's, with the pages of its result."""
@@ -74,11 +74,12 @@ class TorchKernels(CheckedParameters, ComputeAndCollectives):
         """
         if op.kind != "convolution":
             return sp.Integer(1)
-        return 2 + symbol(f"parameter.kinds.{self._name(op)}.narrow") / symbol("operation.channels_out")
+        return 2 + symbol(f"parameter.{self.answering(op)[0]}.narrow") / symbol("operation.channels_out")
 
-    def _name(self, op: Op) -> str:
+    def answering(self, op: Op) -> tuple[str, ...]:
+        """The model of its kernel, where it has one of its own."""
         name = _kernel(op)
-        return name if name in self.kinds else super()._name(op)
+        return (f"kinds.{name}",) if name in self.kinds else super().answering(op)
 
 
 def _beyond(volume: sp.Expr, limit: float, steep: int) -> sp.Expr:

@@ -55,7 +55,6 @@ from slipstick.estimators.gpu.programs.program_kernels import (
     programs_scatter,
 )
 from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
-from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
@@ -64,7 +63,7 @@ from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
-from slipstick.estimators.roofline.roofline import on_vector_units
+from slipstick.estimators.roofline.roofline import on_vector_units, rounds_convolutions
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.hwmodels.catalog import aliases

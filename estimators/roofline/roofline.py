@@ -121,6 +121,12 @@ def rated_flop(op: Op, machine: Machine, product_type: Callable[[str], str] = st
     return tuple(rated)
 
 
+def rounds_convolutions(machine: Machine) -> bool:
+    """Whether PyTorch computes float32 convolutions in tfloat32 there: on NVIDIA's machines whose matrix units can."""
+    matrix = machine.engines.get("matrix")
+    return machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
+
+
 def serving_engine(machine: Machine, unit: str, dtype: str) -> str:
     """The engine that runs a unit's work (see `serving_rate`)."""
     return serving_rate(machine, unit, dtype)[0]

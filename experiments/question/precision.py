@@ -47,7 +47,7 @@ def multiplied(machine: Machine) -> Collection[str]:
 
 def precision(workload: Workload, machine: Machine, dtype: str | None) -> Workload:
     """The workload in a data type, as PyTorch computes it on a GPU: autocast in training, TF32 in convolutions."""
-    from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
+    from slipstick.estimators.roofline.roofline import rounds_convolutions
     from slipstick.workloads.transforms.mixed import autocast, tf32_convolutions
 
     trains = "optimizer" in workload.kinds

@@ -16,6 +16,7 @@ from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
 from slipstick.estimators.gpu.transfer.next_measurements import candidates, next_rows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows
 from slipstick.estimators.gpu.transfer.residual_by_shape import fading
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
@@ -44,7 +45,8 @@ def test_one_unknown_is_the_most_likely_under_a_t_law(slower: float) -> None:
     roots = np.zeros((len(names), 1))
     roots[names.index((NAME, "memory_efficiency")), 0] = 0.2
     anchor = OperationTimes.of(on, "elementwise", "float32", dims, exact * slower)
-    model = LinearisedRows.of(names, np.log(list(values.values())), roots, {NAME: 0.1}, [anchor], np.zeros(1))
+    belief = ParameterPosterior(names, np.log(list(values.values())), roots, {NAME: 0.1}, {})
+    model = LinearisedRows.of(belief, [anchor], np.zeros(1))
     noise = 0.1  # of the sources
 
     def cost(z: float) -> float:

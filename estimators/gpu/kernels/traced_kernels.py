@@ -23,6 +23,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.roofline.roofline import rounds_convolutions
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Cost
@@ -235,15 +236,10 @@ def dtype_on(machine: Machine, name: str, dtype: str) -> str:
     """The dtype a product runs in there: PyTorch rounds convolutions of float32 where NVIDIA's machines can, never
     on AMD's; other products as the trace has them, where the machine can.
     """
-    can = "matrix" in machine.engines and "tfloat32" in machine.engines["matrix"].flop_per_cycle
-    if dtype == "float32" and can and _rounds(machine) and _CONVOLVES.search(name):
+    rounds = rounds_convolutions(machine)
+    if dtype == "float32" and rounds and _CONVOLVES.search(name):
         return "tfloat32"
-    return "float32" if dtype == "tfloat32" and not (can and _rounds(machine)) else dtype
-
-
-def _rounds(machine: Machine) -> bool:
-    """Whether the frameworks round float32 products to tfloat32 there: not on AMD's machines unless requested."""
-    return machine.family.startswith("nvidia")
+    return "float32" if dtype == "tfloat32" and not rounds else dtype
 
 
 def _rate(machine: Machine, resource: Resource, dtype: str) -> float:

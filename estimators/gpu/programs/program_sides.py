@@ -7,7 +7,7 @@ stand among the data cost bandwidth. The laws of cap, caches and engines are tho
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,12 @@ from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_o
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
 from slipstick.estimators.power.voltage import capped_seconds, knee
 from slipstick.estimators.roofline.physical_bound import weight_bytes
-from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop
+from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop, rounds_convolutions
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import HALF, Machine
-from slipstick.workloads.graph.cost import Amount, Cost
+from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -201,20 +201,6 @@ def _rounded(op: Op, machine: Machine, dtype: str) -> str:
         return dtype
     dense = name != DEPTHWISE
     return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
-
-
-def rounds_convolutions(machine: Machine) -> bool:
-    """Whether PyTorch computes float32 convolutions in tfloat32 there: on NVIDIA's machines whose matrix units can."""
-    matrix = machine.engines.get("matrix")
-    return machine.family.startswith("nvidia") and matrix is not None and "tfloat32" in matrix.flop_per_cycle
-
-
-def computed(op: Op, machine: Machine) -> Op:
-    """The operation with its arithmetic in the type that the machine computes in."""
-    if op.kind != "convolution" or _rounded(op, machine, "float32") == "float32":
-        return op
-    names = {name: name.replace("flop.matrix.float32", "flop.matrix.tfloat32") for name in op.cost}
-    return replace(op, cost=Cost({names[name]: amount for name, amount in op.cost.items()}))
 
 
 def _rows(op: Op) -> Sized:

@@ -20,8 +20,8 @@ from slipstick.estimators.composition.power_capped import CAP, cap_was_set
 from slipstick.estimators.composition.workload_cache import as_compiled
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, programs_scatter
-from slipstick.estimators.gpu.programs.program_sides import rounds_convolutions
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.roofline.roofline import rounds_convolutions
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload

@@ -7,7 +7,7 @@ Bayes' rule says for normal laws, whatever it shows (`learning.known_rows.chosen
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from slipstick.estimators.fitting.user_rows import chosen
 from slipstick.estimators.gpu.kernels.kernel_classes import apart, class_of
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
-from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows, other_stack
+from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
 from slipstick.workloads.graph.workload import Attribute, Workload
@@ -123,9 +123,8 @@ def next_rows(
     `times`: how often each of them runs in the workload whose time is wanted, shape (offered,); where None all classes
         count alike, and so do the rows of each.
     """
-    model = LinearisedRows.of(belief.names, belief.mean, belief.roots, belief.noise, offered, np.zeros(len(offered)))
-    model = replace(model, roots=np.concatenate([belief.roots, other_stack(belief)], axis=1))
-    logs, slope = model.linear(np.zeros(model.roots.shape[1]))
+    model = LinearisedRows.of(belief, offered, np.zeros(len(offered))).on_another_stack()
+    logs, slope = model.linear(np.zeros(model.size))
     kinds = np.array([form.name for form in offered])
     weight: FloatArray | None = 1 / np.array([np.sum(kinds == name) for name in kinds])
     targets = None

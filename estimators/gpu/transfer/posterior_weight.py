@@ -42,56 +42,51 @@ STEP = 1e-3
 class LinearisedRows(UserRows):
     """Measured rows of one machine as a function of the coordinates z of its parameters.
 
-    `names`: class and parameter of each entry.
-    `mean`, `roots`: log parameters are normal around `mean`, with covariance ``roots @ roots.T``.
+    `belief`: log parameters are ``belief.mean + belief.roots @ z``.
     `forms`: the measured rows, by class.
     `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
 
-    names: tuple[tuple[str, str], ...]
-    mean: FloatArray
-    roots: FloatArray
+    belief: ParameterPosterior
     forms: tuple[tuple[str, RowFormula], ...]
     factors: FloatArray
 
     @classmethod
-    def of(
-        cls,
-        names: tuple[tuple[str, str], ...],
-        mean: FloatArray,
-        roots: FloatArray,
-        scatter: Mapping[str, float],
-        anchors: Sequence[OperationTimes],
-        factors: FloatArray,
-    ) -> LinearisedRows:
-        """From rows of classes that `scatter` (the median-like scatter of the sources' fits) knows."""
+    def of(cls, belief: ParameterPosterior, anchors: Sequence[OperationTimes], factors: FloatArray) -> LinearisedRows:
+        """From rows of classes that the belief knows, with the scatter of the sources' fits."""
         forms = tuple((form.name, RowFormula.of(MODEL, [form])) for form in anchors)
         scale, least = (NOISE, LEAST_NOISE) if sum(map(len, anchors)) >= FEW else (1.0, REPEATED)
-        noise = np.concatenate([np.full(len(f), max(scale * scatter[f.name], least)) for f in anchors])
-        return cls(np.log(joined_times(anchors)), noise, names, mean, roots, forms, factors)
+        noise = np.concatenate([np.full(len(f), max(scale * belief.noise[f.name], least)) for f in anchors])
+        return cls(np.log(joined_times(anchors)), noise, belief, forms, factors)
+
+    def on_another_stack(self) -> LinearisedRows:
+        """With directions of a software stack that is no relative's, one for each parameter of `STACKS`."""
+        spreads = np.diag([STACKS.get(parameter, 0.0) for _, parameter in self.belief.names])
+        roots = np.concatenate([self.belief.roots, spreads[:, spreads.any(axis=0)]], axis=1)
+        return replace(self, belief=replace(self.belief, roots=roots))
 
     @property
     def size(self) -> int:
         """See `UserRows.size`."""
-        return int(self.roots.shape[1])
+        return int(self.belief.roots.shape[1])
 
     def at(self, coordinates: FloatArray) -> FloatArray:
         """Log seconds of the rows, factors included, shape (rows,)."""
-        return np.asarray(self._times((self.mean + self.roots @ coordinates)[None])[0])
+        return np.asarray(self._times((self.belief.mean + self.belief.roots @ coordinates)[None])[0])
 
     def linear(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log seconds, and their derivatives by the coordinates."""
-        point = self.mean + self.roots @ coordinates
+        point = self.belief.mean + self.belief.roots @ coordinates
         moved = point + np.concatenate([np.zeros((1, len(point))), STEP * np.eye(len(point))])
         times = self._times(moved)
-        return times[0], ((times[1:] - times[0]) / STEP).T @ self.roots
+        return times[0], ((times[1:] - times[0]) / STEP).T @ self.belief.roots
 
     def _times(self, points: FloatArray) -> FloatArray:
         """Log seconds of the rows at several log parameters, shape (points, rows)."""
         columns = np.exp(points)[..., None]
         parts = []
         for name, formula in self.forms:
-            values = {f"{PREFIX}{p}": columns[:, i] for i, (owner, p) in enumerate(self.names) if owner == name}
+            values = {f"{PREFIX}{p}": columns[:, i] for i, (owner, p) in enumerate(self.belief.names) if owner == name}
             parts.append(formula.evaluate(values))
         return np.asarray(np.log(np.concatenate(parts, axis=-1)) + self.factors)
 
@@ -127,11 +122,11 @@ def accepted(before: ParameterPosterior, anchors: Sequence[OperationTimes], fact
     `anchors`: of classes that the belief knows, at least one row.
     `factors`: logarithm of what each row takes besides its parameters, shape (rows,).
     """
-    linear = LinearisedRows.of(before.names, before.mean, before.roots, before.noise, anchors, factors)
+    linear = LinearisedRows.of(before, anchors, factors)
     names = np.concatenate([np.full(len(form), form.name) for form in anchors])
-    predicted = linear.at(np.zeros(linear.roots.shape[1]))
+    predicted = linear.at(np.zeros(linear.size))
     chosen = _tried(linear, predicted)
-    other = _tried(replace(linear, roots=np.concatenate([linear.roots, other_stack(before)], axis=1)), predicted)
+    other = _tried(linear.on_another_stack(), predicted)
     if len(predicted) < FEW or other.least < OTHER_FALLS * chosen.least:
         chosen = other
     shares, errors, ranges = {}, {}, {}
@@ -172,15 +167,6 @@ def _tried(model: LinearisedRows, predicted: FloatArray) -> _Tried:
     return _Tried(model, best, _left_out(model, best, predicted))
 
 
-def other_stack(before: ParameterPosterior) -> FloatArray:
-    """Directions of a software stack that is no relative's, a parameter each, shape (parameters, directions)."""
-    spreads = [STACKS.get(parameter, 0.0) for _, parameter in before.names]
-    kept = np.flatnonzero(spreads)
-    errors = np.zeros((len(spreads), len(kept)))
-    errors[kept, np.arange(len(kept))] = np.array(spreads)[kept]
-    return errors
-
-
 def _capped(errors: FloatArray) -> FloatArray:
     """Mean of what counts of log errors, shape (shares,)."""
     return np.asarray(np.minimum(np.abs(errors), CAPPED).mean(axis=1))
@@ -209,11 +195,11 @@ def _moved(
     if not each.any():
         return replace(before, notes=_notes(before, shares, counts))
     size, axes = np.linalg.eigh(chosen.model.left(chosen.best))
-    known = chosen.model.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
+    known = chosen.model.belief.roots @ (axes * np.sqrt(np.maximum(size, 0.0)))
     roots = np.sqrt(1 - each)[:, None] * before.roots, np.sqrt(each)[:, None] * known
     return replace(
         before,
-        mean=before.mean + each * (chosen.model.roots @ chosen.best),
+        mean=before.mean + each * (chosen.model.belief.roots @ chosen.best),
         roots=np.concatenate(roots, axis=1),
         notes=_notes(before, shares, counts),
     )
