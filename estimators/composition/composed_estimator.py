@@ -3,6 +3,8 @@
 The formulas of a composite with sizes left open, and what decides all that is read off them.
 
 Seconds of operations, asked once: in a loop over what the schedule alone reads, operations and machine stay.
+
+What an answer of a composite takes for granted, line by line.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
+from slipstick.common.formatting import format_quantity
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
 from slipstick.common.size_column import SizeColumn, Sized, is_column
@@ -34,7 +37,6 @@ from slipstick.estimators.base.operation_model import (
 )
 from slipstick.estimators.base.operation_shares import Parts
 from slipstick.estimators.base.schedule_model import FormulaSchedule, Outcome, Schedule
-from slipstick.estimators.composition.assumptions import fusion_notes, geometry_notes, memory_notes, served, stands_for
 from slipstick.estimators.composition.compiled_estimator import Compiled, check_free, leaves_operations
 from slipstick.estimators.composition.energy_and_cost import energy_of
 from slipstick.estimators.composition.formula_group_steps import SCHEDULE, group_steps
@@ -48,16 +50,75 @@ from slipstick.estimators.composition.power_capped import (
     energy_on_board,
     estimate_power_capped,
 )
-from slipstick.estimators.composition.workload_cache import FEW, arithmetic_of, as_compiled, bound_with, notes_on_dtypes
+from slipstick.estimators.composition.workload_cache import (
+    FEW,
+    arithmetic_of,
+    as_compiled,
+    bound_with,
+    notes_on_dtypes,
+    resident,
+)
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
+from slipstick.estimators.roofline.roofline import widened
 from slipstick.estimators.symbolic.formula import OURS, Formula, parameters
 from slipstick.estimators.symbolic.formula_steps import FormulaSteps
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, promises
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import CHANGED, Machine
+from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_cache import content_text
 from slipstick.workloads.graph.workload_kind import WorkTimed, work_of
 from slipstick.workloads.transforms.mixed import precision_notes
+
+
+def served(machine: Machine, unit: str, dtype: str) -> str:
+    """UNIT.DTYPE; a product that another engine or another data type serves says which."""
+    if unit == "matrix" and widened(machine, dtype):
+        why = "has a lower one" if ("vector", dtype) in machine.slow_halves else "states none"
+        return f"{unit}.{dtype} at the rate of float32 ({machine.name} {why} for {dtype}: values are widened)"
+    rated = [name for name in ("matrix", "vector") if name in machine.engines]
+    rated = [name for name in rated if dtype in machine.engines[name].flop_per_cycle]
+    return f"{unit}.{dtype}" + (" on the vector engine" if unit == "matrix" and rated == ["vector"] else "")
+
+
+def geometry_notes(machine: Machine) -> tuple[str, ...]:
+    """What of the geometry is not as stated, by how much that scales the rates, and that a rate is set beside it."""
+    lines = []
+    for path, scaled in machine.stated.geometry.items():
+        before, now = machine.stated.get(path), machine.get(path)
+        if not before or before == now:
+            continue
+        set_too = [name for name in scaled if machine.source_of(name).startswith(CHANGED)]
+        beside = f", and a rate that is set beside ({', '.join(set_too)})" if set_too else ""
+        lines.append(f"{path} {now:g} instead of {before:g} scales what is stated by {now / before:.4g}{beside}")
+    return tuple(lines)
+
+
+def fusion_notes(before: Workload, after: Workload) -> tuple[str, ...]:
+    """How many operations the runtime fused into how many."""
+    return (f"{len(before)} operations fused into {len(after)}",) if len(after) < len(before) else ()
+
+
+def memory_notes(workload: Workload, machine: Machine) -> tuple[str, ...]:
+    """That the machine cannot hold the workload, where the graph says so; graphs of many devices say their own."""
+    kept = None if "devices" in workload.metadata else resident(Same(workload))
+    main = machine.main_memory
+    there = machine.memory[main].capacity * machine.instances(main)
+    if kept is None or not there or kept <= there:
+        return ()
+    updates = "optimizer" in workload.kinds
+    decodes = any(map(attends_to_cache, workload.distinct.operations))
+    serving = "parameters, keys and values alone take" if decodes else "parameters alone take"
+    what = "parameters, gradients and optimizer state alone take" if updates else serving
+    sizes = [format_quantity(size, "byte") for size in (kept, there)]
+    return (f"does not fit: {what} {sizes[0]}, {main} of {machine.name} has {sizes[1]}",)
+
+
+def stands_for(workload: Workload) -> tuple[str, ...]:
+    """That another model's numbers stand for it, where they do."""
+    other = str(workload.metadata.get("stands_for", ""))
+    return (other,) if other else ()
+
 
 UNTOLD = (" at 0x", "array(")
 """What stands in a text that other values could have, too."""

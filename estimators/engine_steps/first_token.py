@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import starmap
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -125,24 +126,15 @@ def _first_seconds(parameters: Mapping[str, FloatArray], columns: Columns) -> Fl
     return np.asarray(made.seconds(parts), dtype=float)
 
 
+FIRST_LEVELS = {"generation": 0.3, "weights": 0.3, "engine": 0.3, SITE: 0.4, "model": 0.2}
+"""Widths that are expected of each level."""
 FIRST_TOKEN_LAW = FormulaLaw(
-    "serving-first-token",
-    _first_priors(),
-    _first_seconds,
-    (
-        Grouping("generation", 0.3),
-        Grouping("weights", 0.3),
-        Grouping("engine", 0.3),
-        Grouping(SITE, 0.4),
-        Grouping("model", 0.2),
-    ),
-    at_once=True,
+    "serving-first-token", _first_priors(), _first_seconds, tuple(starmap(Grouping, FIRST_LEVELS.items())), at_once=True
 )
 """Seconds to the first token in a closed loop, from columns named as the fields of `FirstParts`."""
 
 
 FIRST_COLUMNS = tuple(field.name for field in fields(FirstParts))
-FIRST_LEVELS = tuple(level.name for level in FIRST_TOKEN_LAW.levels)
 
 
 def first_columns(parts: Sequence[FirstParts]) -> dict[str, FloatArray]:

@@ -1,17 +1,268 @@
-"""slipstick measure host|...: clocks and kernels on this machine; each subject adds its command here."""
+"""slipstick measure host|...: clocks and kernels on this machine; each subject adds its command here.
+
+slipstick measure contention|scaling: what threads do to a network of yours, and to any program, on this host.
+
+slipstick measure anchors: what to time first on a GPU that nobody measured; operations where torch sees it.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli import measure_anchors, measure_threads
-from slipstick.experiments.cli.vocabulary import Clock, Format, Input, option, verb_of
+from slipstick.experiments.cli.typed_numbers import WithNumbers
+from slipstick.experiments.cli.vocabulary import Clock, Format, Input, Number, Train, option, verb_of
 from slipstick.experiments.report.output import emit
+
+if TYPE_CHECKING:
+    from slipstick.experiments.calibrate.next_measurements import NextMeasurements
+    from slipstick.experiments.measure.threads.scaling_runs import ScalingTime
+
+
+def anchors(
+    on: Annotated[str, option("on")],
+    workload: Annotated[
+        TrustedName | None,
+        option("workload", "FILE.py:f, decode:MODEL, prompt:MODEL, a config.json, ...", parser=TrustedName),
+    ] = None,
+    next: Annotated[int, option("next", min=1, max=50)] = 5,
+    dtype: Annotated[
+        str | None, option("dtype", "float32, bfloat16 (without --workload), float8; of a model's weights: fp8, ...")
+    ] = None,
+    engine: Annotated[str, option("engine", "of a model that is served")] = "",
+    tp: Annotated[int, option("tp", "of a model that is served", min=1)] = 1,
+    input: Input = None,
+    train: Train = None,
+    number: Number = None,
+    calibration: Annotated[str, option("calibration", "gpus, or of slipstick calibrate --out")] = "gpus",
+    device: Annotated[str | None, option("device", "measures them here, on what --on names; resumes --out")] = None,
+    most_seconds: Annotated[float, option("most_seconds", min=1e-06)] = 1.0,
+    out: Annotated[Path | None, option("out", "the CSV for estimate --measured; without --device to fill in")] = None,
+    format: Format = "table",
+) -> None:
+    """The operations whose times would teach most about a GPU, the most informative first; --device measures them.
+
+    With --workload, those of a program of your own, or whole steps of a model that is served.
+    """
+    from slipstick.common.errors import InputError
+    from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
+    from slipstick.estimators.gpu.transfer.next_measurements import GRIDS, candidates, next_rows
+    from slipstick.experiments.measure.clocks.anchor_times import (
+        AnchorOperation,
+        stopwatch,
+        timed,
+        torch_call,
+        write_rows,
+    )
+    from slipstick.experiments.question.registry import CALIBRATIONS
+    from slipstick.experiments.report.output import emit
+    from slipstick.hwmodels.catalog import machine
+
+    if workload is not None:
+        proposed = _for_workload(workload, on, next, dtype, engine, tp, calibration, input, train, number)
+        if device is not None:
+            raise InputError("--device: not with --workload: fill in what --out FILE.csv writes")
+        if out is not None:
+            proposed.write(out)
+        emit(list(proposed.rows), format, notes=proposed.lines_above(str(out or "FILE.csv")))
+        return
+    dtype = dtype or "bfloat16"
+    if device is not None and out is None:
+        raise InputError("--device: give --out FILE.csv, where times are kept as they are taken")
+    watch, place = stopwatch(device) if device is not None else (None, "")
+    machine_there = machine(on)
+    known = load_device_calibration(CALIBRATIONS / "gpus.json" if calibration == "gpus" else calibration)
+    names = [one.name for one in known.classes if one.name.endswith(f".{dtype}") and one.name.split(".")[0] in GRIDS]
+    if not names:
+        have = sorted({one.name.partition(".")[2] for one in known.classes})
+        raise InputError(f"--dtype {dtype}: {calibration} has no operations of it (known: {', '.join(have)})")
+    forecast = known.forecast(machine_there, anchors=())
+    if not forecast.belief.roots.any():
+        raise InputError(f"{machine_there.name} was measured for {calibration}: its own rows say more than anchors")
+    offered = [
+        row for row in candidates(names, machine_there) if float(forecast.predict([row]).time[0]) <= most_seconds
+    ]
+    if not offered:
+        raise InputError(f"--most-seconds {most_seconds:g}: every operation is predicted to take longer")
+    result = next_rows(forecast.belief, offered, next)
+    wanted = [AnchorOperation.of(row.name, row.dims) for row in result]
+    times: dict[AnchorOperation, float] = {}
+    if watch is not None and device is not None and out is not None:
+        _on_terminal(f"{len(wanted)} operations on {place}")
+        times = timed(
+            wanted,
+            out,
+            watch,
+            lambda row: torch_call(row, device),
+            lambda text: print(f"slipstick: {text}", file=sys.stderr),
+        )
+    elif out is not None:
+        write_rows(out, dict.fromkeys(wanted))
+    rows: list[dict[str, object]] = []
+    for row, one in zip(result, wanted, strict=True):
+        cells: dict[str, object] = {
+            "operation": row.name,
+            "sizes": ", ".join(f"{dim} = {size:g}" for dim, size in row.dims),
+            "predicted_s": row.time,
+            "spread_now": row.spread,
+            "mean_spread_after": row.left,
+        }
+        rows.append(cells | ({"time_s": times.get(one)} if device is not None else {}))
+    if device is not None:
+        notes = [f"{machine_there.name}: measured on {place}; give them as --measured {out}"]
+    else:
+        notes = [
+            f"{machine_there.name}: measure these, warm, medians of many runs, and give them as --measured FILE.csv"
+        ]
+        notes += [f"to fill in: {out}; where torch sees the machine, --device cuda measures them"] if out else []
+    emit(rows, format, notes=notes)
+
+
+def _for_workload(
+    workload: TrustedName,
+    on: str,
+    count: int,
+    dtype: str | None,
+    engine: str,
+    tp: int,
+    calibration: str,
+    shapes: Sequence[str] | None,
+    train: str | None,
+    number: Sequence[str] | None,
+) -> NextMeasurements:
+    """Rows to measure for a workload: whole steps where it is served, else its operations."""
+    from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
+    from slipstick.experiments.calibrate.next_measurements import is_served, operations_to_measure, steps_to_measure
+    from slipstick.experiments.cli.typed_numbers import as_settings
+    from slipstick.experiments.question.question import question
+    from slipstick.experiments.question.registry import CALIBRATIONS
+    from slipstick.experiments.question.user_code import own_or_none
+    from slipstick.hwmodels.catalog import machine
+    from slipstick.workloads.catalog import workload as by_name
+
+    if is_served(workload):
+        return steps_to_measure(workload, machine(on), count, dtype, engine, tp)
+    known = load_device_calibration(CALIBRATIONS / "gpus.json" if calibration == "gpus" else calibration)
+    graph = own_or_none(workload, [on], shapes or (), train, number or ()) or by_name(workload)
+    query = question(graph, on, "roofline", as_settings(number, graph), dtype)
+    sized = query.workload.bind_known({**query.workload.defaults, **query.run})
+    return operations_to_measure(sized, query.machine, known, count)
+
+
+def _on_terminal(text: str) -> None:
+    print(f"slipstick: {text}", file=sys.stderr, flush=True)
+
+
+def contention(
+    network: Annotated[
+        TrustedName,
+        typer.Argument(parser=TrustedName, help="MODULE:FUNCTION that returns a torch model, or (model, inputs)"),
+    ],
+    threads: Annotated[str, option("threads", "1..8 (doubling) or 1,2,6")] = "1..2",
+    input: Input = None,
+    on: Annotated[str, option("on", "this host, FILE.yaml; detected if left out")] = "",
+    out: Annotated[Path | None, option("out", "FILE.json for estimate --calibration")] = None,
+    graph: Annotated[Path | None, option("graph", "of the network")] = None,
+    images: Annotated[int, option("images", "at each count", min=3)] = 20,
+    repeats: Annotated[int, option("repeats", "rounds over all counts", min=1)] = 3,
+    clock: Clock = "",
+    format: Format = "table",
+) -> None:
+    """Contention, cycles per instruction, passes and operation factor of a network here (needs torch and numba)."""
+    from slipstick.estimators.cpu import thread_file
+    from slipstick.experiments.measure.host.host_topology import detect
+    from slipstick.experiments.measure.threads.network_threads import measure_network, thread_counts
+    from slipstick.experiments.question.settings import number_of
+    from slipstick.hwmodels.catalog import machine as machine_named
+
+    counts = thread_counts(threads)
+    hertz = number_of("--clock", clock, "Hz") if clock else None
+    host = machine_named(on) if on else detect(clock=hertz).machine("host")
+    measured, step = measure_network(network, host, counts, input or [], images, repeats, _say)
+    waits, times = dict(measured.contention), dict(measured.training)
+    rows = [
+        {
+            "threads": count,
+            "contention_s": waits[count],
+            "image_s": times[count],
+            "counted_s": measured.predicted("counted", count),
+            "timed_s": measured.predicted("timed", count),
+        }
+        for count in counts
+    ]
+    notes = [
+        f"{measured.network} on {measured.machine}, clock {host.clock / 1e9:.3g} GHz ({host.source_of('clock')}); "
+        f"{measured.protocol}",
+        f"operation factor {measured.operation_factor:.4g}, fitted at {measured.fitted_at} threads; forward "
+        f"{measured.forward:.3g} s, backward {measured.backward:.3g} s, preparation {measured.preparation:.3g} s",
+        f"cycles per instruction by threads a core: {', '.join(f'{v:.3g}' for v in measured.cycles_per_instruction)}",
+    ]
+    if out is not None:
+        thread_file.save(measured, out)
+        notes.append(f"written: {out} (estimate ... --estimator threads-counted --calibration {out})")
+    if graph is not None:
+        step.save(graph)
+        notes.append(f"written: {graph}")
+    emit(rows, format, notes=notes)
+
+
+def scaling(
+    program: Annotated[str, typer.Argument(help="a command with {threads} and {SIZE}, or MODULE:FUNCTION")],
+    threads: Annotated[str, option("threads", "1..8 (doubling) or 1,2,6")] = "1..2",
+    size: Annotated[list[str] | None, option("size", "again for a second one")] = None,
+    repeats: Annotated[int, option("repeats", min=1)] = 3,
+    timeout: Annotated[float, option("timeout")] = 3600.0,
+    out: Annotated[Path, option("out", "the CSV that slipstick extrapolate reads")] = Path("scaling.csv"),
+    format: Format = "table",
+) -> None:
+    """Times of your own program by threads and sizes; your program is run."""
+    from slipstick.experiments.measure.threads.network_threads import thread_counts
+    from slipstick.experiments.measure.threads.scaling_runs import measure_scaling, sizes_of, write_csv
+
+    runs = measure_scaling(program, thread_counts(threads), sizes_of(size or []), repeats, timeout, _say)
+    write_csv(runs, out)
+    points: dict[tuple[float, ...], list[ScalingTime]] = {}
+    for run in runs:
+        points.setdefault(tuple(run.point.values()), []).append(run)
+    names = list(runs[0].point)
+    rows = [
+        {
+            **dict(zip(names, values, strict=True)),
+            "time_s": min(run.seconds for run in taken),
+            "spread": max(run.seconds for run in taken) / min(run.seconds for run in taken) - 1,
+            "cpu_time_s": _least([run.cpu for run in taken]),
+            "busiest_time_s": _least([run.busiest for run in taken]),
+        }
+        for values, taken in points.items()
+    ]
+    clocks = "time_s: wall; cpu_time_s: all threads together; busiest_time_s: CPU time of the busiest thread"
+    written = f"written: {out}; slipstick extrapolate {out} --to ..."
+    notes = [
+        f"{clocks}, the wall time of a host without other programs",
+        "times are the least of the repeats, since other programs only lengthen a run; spread: longest / least - 1",
+        written,
+    ]
+    if runs[0].busiest is not None:
+        notes[-1] += " (--column busiest_time_s where other programs run)"
+    else:
+        notes.append("no busiest_time_s: it is known of a MODULE:FUNCTION that keeps its threads, on Linux")
+    emit(rows, format, notes=notes)
+
+
+def _least(values: list[float | None]) -> float | None:
+    """The least of the repeats; None where one is unknown."""
+    known = [value for value in values if value is not None]
+    return min(known) if known and len(known) == len(values) else None
+
+
+def _say(text: str) -> None:
+    print(f"slipstick: {text}", file=sys.stderr)
+
 
 USUAL = TrustedName("usual")
 
@@ -19,9 +270,10 @@ USUAL = TrustedName("usual")
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     about = "Take measurements on this host, all with one timing discipline."
-    measures = verb_of(app, "measure", about, host, decoders, bricks, pipeline, spmv, training, steps)
-    measure_threads.register(measures)
-    measure_anchors.register(measures)
+    measures = verb_of(
+        app, "measure", about, host, decoders, bricks, pipeline, spmv, training, steps, contention, scaling
+    )
+    measures.command("anchors", cls=WithNumbers)(anchors)
 
 
 def host(

@@ -189,7 +189,6 @@ ALLOWED = {
     "experiments/question/estimator_builders.py": "our own estimators, which shipped_estimators names",
     "experiments/scoring/scoreboard_catalog.py": "our own scoreboards",
     "experiments/scoring/refits.py": "our own fits",
-    "experiments/scoring/case_sets.py": "our own scoreboards",
     "experiments/methods/tuning/program_job.py": "modules of a fixed list that are imported already",
 }
 DANGEROUS = {"eval", "exec", "compile", "lambdify", "__import__", "parse_expr", "spec_from_file_location"}

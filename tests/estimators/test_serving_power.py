@@ -97,8 +97,7 @@ def test_a_gpu_that_nobody_metered_has_factors_of_others_in_a_wider_band(capsys:
 
 
 def test_what_ships_is_what_the_metered_runs_give() -> None:
-    from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs
-    from slipstick.experiments.scoreboards.energy.serving_power_fit import (
+    from slipstick.experiments.scoreboards.energy.energy_board import (
         FILE,
         factor_rows,
         metered_training,
@@ -106,6 +105,7 @@ def test_what_ships_is_what_the_metered_runs_give() -> None:
         power_rows,
         training_rows,
     )
+    from slipstick.experiments.scoreboards.energy.metered_runs import FILES, metered_runs
 
     paths = {name: path for name in (*FILES, FILE) if (path := training_file(name))}
     if len(paths) < len(FILES) + 1:

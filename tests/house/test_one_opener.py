@@ -19,7 +19,7 @@ OWN = {
     "experiments/question/user_code.py": "the source of code that the user named",
     "experiments/measure/training/epochs.py": "appends to its own log; /proc/cpuinfo",
     "experiments/measure/clocks/measured_estimator.py": "/proc/cpuinfo",
-    "experiments/measure/threads/shared_cores.py": "/sys",
+    "experiments/measure/threads/network_threads.py": "/sys",
     "hwmodels/importers/cpuinfo.py": "/proc and /sys",
     "experiments/measure/host/decoders.py": "pictures in memory that it packed itself",
     "slipstick/common/sqlite_files.py": "the opener of SQLite files",

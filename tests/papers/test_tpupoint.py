@@ -6,7 +6,7 @@ import pytest
 
 from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint
 from slipstick.experiments.papers.tpupoint import tpupoint_rows as tpupoint_predicted
-from slipstick.experiments.papers.tpupoint.tpupoint_pipeline import input_bound
+from slipstick.experiments.papers.tpupoint.tpupoint_rows import input_bound
 from slipstick.experiments.papers.tpupoint.tpupoint_tables import MXU_PERCENT, TABLE_I
 from slipstick.experiments.question.question import question
 from slipstick.experiments.scoring.score_rows import ReproductionRow

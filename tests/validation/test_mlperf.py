@@ -7,7 +7,7 @@ import pytest
 
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import LawRows
-from slipstick.experiments.scoreboards.serving.mlperf import FACTOR, SUBMISSIONS, Result
+from slipstick.experiments.scoreboards.serving.serving_board import FACTOR, SUBMISSIONS, Result
 
 CHIPS = ("h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "mi325x")
 PACE = {"nvidia": 1.0, "amd": 0.7}

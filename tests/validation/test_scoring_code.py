@@ -13,7 +13,7 @@ from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.cpu import cpu_layers_board
 from slipstick.experiments.scoreboards.dlbricks import layer_tables
 from slipstick.experiments.scoreboards.scaling import surfaces_board
-from slipstick.experiments.scoreboards.training import own_steps_scores as known_scores
+from slipstick.experiments.scoreboards.training import training_board
 from slipstick.experiments.scoreboards.training.training_rows import FILES, training_runs
 from slipstick.experiments.scoring import score
 from slipstick.experiments.scoring.score import Scored
@@ -68,7 +68,7 @@ def test_larger_clusters_are_foretold_from_the_smaller_ones_of_the_same_model() 
     runs = [run for run in every if run.model.name == "mpt-7b" and run.system == "h100" and run.sequence == 2048]
     sizes = sorted({run.devices for run in runs})
     assert len(sizes) >= 3
-    found = known_scores.grown("llm-foundry", runs, every)
+    found = training_board.grown("llm-foundry", runs, every)
     border = sizes[len(sizes) // 2 - 1]
     assert len(found.measured) == sum(run.devices > border for run in runs)
     errors = np.abs(np.log(found.ours / found.measured))

@@ -1,4 +1,12 @@
-"""The verb in several parameters: measurements in, times with bands and verdicts out."""
+"""The verb in several parameters: measurements in, times with bands and verdicts out.
+
+Targets that lie beyond the data in one parameter alone, at measured levels of the others: a series answers for them.
+
+A long series of one parameter shows its own bends; a surface spreads them over all levels of the others. And what the
+average over laws of one parameter leaves open, a sum of products that fits a table may not know of.
+
+How sure answers in several parameters are: the same probability, words and limits as in one.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +22,10 @@ from slipstick.common.answer import Answer, Provenance
 from slipstick.common.array_types import FloatArray
 from slipstick.common.columns import SHARE, Column
 from slipstick.common.errors import InputError
+from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.base.sureness import ABOVE, sureness, word_of
+from slipstick.estimators.base.sureness import ABOVE, BELOW, sureness, word_of
 from slipstick.estimators.scaling.extrapolate import extrapolate
 from slipstick.estimators.scaling.laws.repeats import (
     Statistic,
@@ -27,7 +36,9 @@ from slipstick.estimators.scaling.laws.repeats import (
     repeats_note,
     widened,
 )
-from slipstick.estimators.scaling.series import FARTHEST, Series, Verdict, refuse_reach, refuse_spread
+from slipstick.estimators.scaling.laws.terms import PowerTerm
+from slipstick.estimators.scaling.prediction import Prediction
+from slipstick.estimators.scaling.series import ENOUGH_POINTS, FARTHEST, Series, Verdict, refuse_reach, refuse_spread
 from slipstick.estimators.scaling.surfaces.candidate_scores import Weighed, weigh
 from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
     NEAR_LINE,
@@ -36,13 +47,126 @@ from slipstick.estimators.scaling.surfaces.extrapolation_holdout import (
     distances,
     line_of,
 )
-from slipstick.estimators.scaling.surfaces.one_parameter_cuts import Slice, half_widths, slices
-from slipstick.estimators.scaling.surfaces.surface_band import missed, surface_band, surface_scale
+from slipstick.estimators.scaling.surfaces.surface_band import (
+    REACH,
+    missed,
+    surface_band,
+    surface_scale,
+    surface_within,
+    tried,
+)
 from slipstick.estimators.scaling.surfaces.surface_candidates import searched_candidates, usual_candidates
+from slipstick.estimators.scaling.surfaces.surface_constants import SLICE_POINTS
 from slipstick.estimators.scaling.surfaces.surface_fits import SurfaceFit
 from slipstick.estimators.scaling.surfaces.surface_law import Product, Surface
-from slipstick.estimators.scaling.surfaces.surface_verdict import surface_verdicts
 from slipstick.estimators.scaling.surfaces.term_families import surface_kind
+
+
+def surface_verdicts(
+    weighed: Weighed, parameters: tuple[str, ...], x: FloatArray, to: FloatArray, values: FloatArray, scale: FloatArray
+) -> list[Verdict]:
+    """One verdict a target, where the answers are `values` seconds, and `scale` that of their bands."""
+    ratios = distances(x, to)
+    within = surface_within(scale, ratios, -BELOW, ABOVE)
+    low, high = x.min(axis=0), x.max(axis=0)
+    farthest = tried(weighed)
+    missing = f"points left out in this direction were missed by {share_shown(missed(weighed))}"
+    result = []
+    for i, target in enumerate(to):
+        if not (np.isfinite(values[i]) and values[i] > 0 and np.isfinite(scale[i])):
+            result.append(Verdict("do not trust", f"no finite answer: {values[i]:g} s"))
+            continue
+        beyond, spans, sure = np.maximum(target / high, low / target), high / low, float(within[i])
+        far = [
+            f"{parameters[k]} = {target[k]:g}: {beyond[k]:.3g} times beyond the data, which span {spans[k]:.3g} times"
+            for k in np.flatnonzero(beyond > spans)
+        ]
+        sure *= float(np.prod(np.minimum(spans / beyond, 1.0)))
+        if ratios[i] > farthest:
+            most = farthest ** (1 / REACH)
+            far.append(f"{ratios[i]:.3g} times beyond the data: points left out were tried up to {most:.3g} times")
+        result.append(Verdict(word_of(sure), "; ".join([sureness(sure), *far, missing]), sure))
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """A series along one parameter, and what it predicts for one target."""
+
+    column: int
+    prediction: Prediction
+
+    def law(self, parameters: tuple[str, ...], kinds: tuple[str, ...]) -> Surface:
+        """The series' law as a surface that does not depend on the other parameters."""
+        products = (
+            (coefficient, tuple(term if i == self.column else PowerTerm() for i in range(len(parameters))))
+            for coefficient, term in self.prediction.law.terms
+        )
+        return Surface(parameters, kinds, tuple(products))
+
+
+def slices(
+    x: FloatArray,
+    y: FloatArray,
+    parameters: Sequence[str],
+    kinds: Sequence[str],
+    to: FloatArray,
+    level: float | None,
+) -> dict[int, Slice]:
+    """The targets that a series of enough points answers, by their place in `to`.
+
+    `x`, `y`: different points, shape (points, parameters), and their times [s].
+    `to`: shape (targets, parameters).
+    """
+    result = {}
+    outside = (to < x.min(axis=0)) | (to > x.max(axis=0))
+    for place in np.flatnonzero(outside.sum(axis=1) == 1):
+        column = int(np.argmax(outside[place]))
+        least = SLICE_POINTS.get(kinds[column])
+        others = np.arange(x.shape[1]) != column
+        along = (x[:, others] == to[place, others]).all(axis=1)
+        if least is None or along.sum() < least:
+            continue
+        series = Series.of(x[along, column], y[along], parameters[column])
+        result[int(place)] = Slice(column, extrapolate(series, to[place, [column]], kinds[column], level=level))
+    return result
+
+
+AVERAGED = ("strong", "weak", "collective")
+"""Kinds whose laws are averaged over, with bands learned from public codes."""
+
+
+def half_widths(
+    x: FloatArray, y: FloatArray, parameters: Sequence[str], kinds: Sequence[str], to: FloatArray
+) -> FloatArray:
+    """Half of ln(high / low) of the 80 % bands along each parameter of `AVERAGED` kinds that a target exceeds.
+
+    In squares over these parameters, shape (targets,), nan where there is none. Each is that of the series nearest to
+    the target's levels of the others that has enough points.
+
+    `x`, `y`: different points, shape (points, parameters), and their times [s].
+    `to`: shape (targets, parameters).
+    """
+    squares = np.full(len(to), np.nan)
+    outside = (to < x.min(axis=0)) | (to > x.max(axis=0))
+    for column in (i for i, kind in enumerate(kinds) if kind in AVERAGED and outside[:, i].any()):
+        others = np.arange(x.shape[1]) != column
+        levels, line, counts = np.unique(x[:, others], axis=0, return_inverse=True, return_counts=True)
+        long, wanted = np.flatnonzero(counts >= ENOUGH_POINTS), np.flatnonzero(outside[:, column])
+        if not len(long):
+            continue
+        apart = np.abs(np.log(levels[long])[:, None] - np.log(to[wanted][:, others])).sum(axis=2)
+        nearest = long[np.argmin(apart, axis=0)]
+        for one in np.unique(nearest):
+            along, here = line.ravel() == one, wanted[nearest == one]
+            series = Series.of(x[along, column], y[along], parameters[column])
+            values, place = np.unique(to[here, column], return_inverse=True)
+            answer = extrapolate(series, values, kinds[column])
+            if answer.low is not None and answer.high is not None:
+                half = np.log(np.array(answer.high) / np.array(answer.low)) / 2.0
+                squares[here] = np.nan_to_num(squares[here]) + half[place] ** 2
+    return np.asarray(np.sqrt(squares))
+
 
 LEAST_POINTS = 4
 MAX_PARAMETERS = 4

@@ -9,6 +9,8 @@ Scoreboard: MLPerf training rows whose layout is not published, under the layout
 Each row is its model, accelerators and batch; the layout is the fastest that fits in memory by terms fitted without
 what is scored. Rows whose layout is published are scored so too: what the search costs stands beside the figures with
 the published one. GPT-3 is in no fit. Left out: LoRA, TPUs and Gaudi (other stacks), rows without a step, marked ones.
+
+Larger sizes of published runs from measured steps at smaller ones, as `plan training --measured` calibrates them.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from pathlib import Path
 
 import numpy as np
 
+from slipstick.estimators.training.own_steps import UpdatedStep, calibrated
 from slipstick.estimators.training.time_breakdown import TrainingTerms
 from slipstick.estimators.training.training_law import TrainingFit
 from slipstick.estimators.training.training_step_answer import TrainedBatch
 from slipstick.experiments.calibrate.public_data import scored_file
 from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
-from slipstick.experiments.scoreboards.training.own_steps_scores import grown
 from slipstick.experiments.scoreboards.training.training_coverage import memory_row, memory_scored
 from slipstick.experiments.scoreboards.training.training_fit import (
     NEWEST,
@@ -34,6 +36,7 @@ from slipstick.experiments.scoreboards.training.training_fit import (
     LeftOutRuns,
     by_software,
     fitted,
+    groups_of,
     judged,
     key_of,
     left_out,
@@ -62,6 +65,47 @@ from slipstick.experiments.scoring.rules_of_thumb import RULE
 from slipstick.experiments.scoring.score import Board, Data, Front, MissingError, Part, Scored
 from slipstick.experiments.scoring.score_rows import ValidationRow
 from slipstick.experiments.scoring.scored_cases import Case, CaseSet, Input, Measured, StatedTime
+
+"""Devices up to which a source's steps are known; else the smaller half of each run's sizes."""
+
+
+def grown(source: str, runs: Sequence[TrainingRun], stack: Sequence[TrainingRun]) -> Scored:
+    """Each model on each system: steps at its smaller sizes calibrate, the larger are predicted.
+
+    The terms that are calibrated are fitted without any step that is predicted.
+    """
+    groups: dict[tuple[object, ...], list[TrainingRun]] = {}
+    for run in runs:
+        groups.setdefault((run.system, run.model.name, run.precision), []).append(run)
+    parts = [(mine, _border(source, mine)) for mine in groups.values()]
+    pairs = [
+        ([run for run in mine if run.devices <= border], [run for run in mine if run.devices > border])
+        for mine, border in parts
+    ]
+    pairs = [(known, later) for known, later in pairs if known and later]
+    scored = {run for _, later in pairs for run in later}
+    rest = [run for run in stack if run not in scored]
+    start = fitted(rest, "model")
+    made_parts: list[LeftOutRuns] = []
+    for known, later in pairs:
+        first = known[0]
+        levels = [groups_of(run) for run in known]
+        made_of = calibrated(first.model, first.machine, [step_of(run) for run in known], start, levels)
+        made_parts.append(judged(made_of.fit, later, f"{first.model.name} on {first.system}"))
+    made, seen = together(made_parts), [run for known, _ in pairs for run in known]
+    base = baseline_errors(made.runs, seen)
+    return figures("larger sizes, calibrated on measured steps at smaller ones", "scale", made, base, GOALS_OF_SCALE)
+
+
+def step_of(run: TrainingRun) -> UpdatedStep:
+    """A published run as a measured step."""
+    return UpdatedStep(run.layout, run.batch, run.sequence, run.precision, run.seconds)
+
+
+def _border(source: str, runs: Sequence[TrainingRun]) -> int:
+    sizes = sorted({run.devices for run in runs})
+    return MOST_KNOWN if source == "mlperf" else sizes[max(0, len(sizes) // 2 - 1)]
+
 
 CASES: Mapping[str, tuple[str, tuple[float, float]]] = {
     "accelerator unseen": ("system", (0.08, 0.20)),
@@ -116,6 +160,7 @@ def _judged(fit: TrainingFit, runs: Sequence[TrainingRun], held_out: str) -> Lef
     return judged(fit, [searched(run, terms_of(fit, run)) for run in runs], held_out)
 
 
+GOALS_OF_SCALE = (0.03, 0.08)
 MOST_KNOWN = 512
 """Accelerators of the largest MLPerf run that the fit of larger ones may see."""
 GOALS = {
@@ -183,7 +228,7 @@ def _scale(mine: Sequence[TrainingRun], runs: Sequence[TrainingRun]) -> Scored:
     large = [run for run in mine if run.devices > MOST_KNOWN]
     made = judged(fitted(small, "model"), large, "scale")
     base = baseline_errors(large, [run for run in mine if run.devices <= MOST_KNOWN])
-    return figures(f"Llama 3.1 405B above {MOST_KNOWN} accelerators", "scale", made, base, (0.03, 0.08))
+    return figures(f"Llama 3.1 405B above {MOST_KNOWN} accelerators", "scale", made, base, GOALS_OF_SCALE)
 
 
 def _left_out(source: str, key: str, case: str, runs: Sequence[TrainingRun]) -> Scored:

@@ -53,9 +53,8 @@ class KernelRows:
         here, there = board.machine(before), board.machine(after)
         fits = Fits(unseen([there], [here]))
         named = here.using({"runtime.library": self.library}) if self.library else here
-        pairs = []
-        for at, ratio in enumerate((both["time_after"] / both["time"]).to_numpy(dtype=float)):
-            pairs.append((one_row(board.rows(before, both.iloc[[at]])), float(ratio)))
+        measured = (both["time_after"] / both["time"]).astype(float).tolist()
+        pairs = [(one_row(board.rows(before, both.iloc[[at]])), ratio) for at, ratio in enumerate(measured)]
         return of_machines(f"{self.name}, {before} -> {after}", named, there, pairs, fits)
 
     def pair(self, before: str, after: str, fit: MachineFit, law: RatioBand) -> Ratios | None:
