@@ -379,7 +379,7 @@ def read_benches(path: Path) -> list[LocalRow]:
 def read_rates(path: Path, phase: str = PROMPTING) -> list[LocalRow]:
     """A phase that llama-bench timed on one device: medians over a year's builds, with flash attention and without.
 
-    New tokens are those of an empty cache.
+    New tokens are those of an empty cache, however many.
     """
     made: dict[tuple[str, ...], list[float]] = {}
     needed = (
@@ -398,7 +398,8 @@ def read_rates(path: Path, phase: str = PROMPTING) -> list[LocalRow]:
         year = 2025 if 0 < float(row["build"] or 0) < YEAR_ENDS else 2026
         release = f"{LLAMA_CPP} ({library}) {year}" if library else f"{LLAMA_CPP} {year}"
         batch = min(float(row["ubatch"] or PROMPT_BATCH), float(row["batch"] or math.inf))
-        key = (row["source"], row["device"], row["backend"], release, row["model"], stored, row["tokens"], row["depth"])
+        many = row["tokens"] if phase == PROMPTING else str(BENCHED_LEAST)
+        key = (row["source"], row["device"], row["backend"], release, row["model"], stored, many, row["depth"])
         made.setdefault((*key, str(batch)), []).append(_seconds(row["tokens_per_s"]))
     rows = (_rate(key, median(seconds)) for key, seconds in made.items())
     swapped = phase != PROMPTING
