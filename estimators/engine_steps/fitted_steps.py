@@ -14,7 +14,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.base.conditions import UNMEASURED, Condition, omitted_conditions, widening
 from slipstick.estimators.engine_steps.engines import UNNAMED, ServingFit, engine_condition, engine_of, step_groups
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit
-from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups
+from slipstick.estimators.engine_steps.llama_cpp_step import backend_of, local_groups, memory_of
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import UNGROUPED
@@ -88,7 +88,8 @@ def local_groups_on(machine: Machine, stored: str, backend: str = "") -> dict[st
     """The groups of a token under llama.cpp: as `local_groups` has them."""
     fitted = local_fit(backend or backend_of(machine.family))
     chips = fitted.generating.made.seen("chip") | fitted.prompting.made.seen("chip")
-    return local_groups(machine.family, chip_among(chips, machine), stored, LLAMA_CPP, backend=fitted.backend)
+    chip, memory = chip_among(chips, machine), memory_of(machine)
+    return local_groups(machine.family, chip, stored, LLAMA_CPP, backend=fitted.backend, memory=memory)
 
 
 def unseen_machine(machine: Machine, groups: Mapping[str, str], fitted: ServingFit) -> list[Condition]:

@@ -22,7 +22,7 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, FormulaLaw, LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import with_known
 
-OF_MACHINE = ("backend", "generation", "chip")
+OF_MACHINE = ("backend", "memory", "generation", "chip")
 """Levels of the laws, the widest first, that say which machines were measured."""
 
 
@@ -77,7 +77,8 @@ class PhaseFit:
         `left_out`: in words, with the factor by which the time may be off for each.
         """
         omitted = omitted_conditions(left_out)
-        unseen = [name for name in OF_MACHINE if self.named(groups)[name][0] not in (UNGROUPED, *self.made.seen(name))]
+        known, named = {name: self.made.seen(name) for name in OF_MACHINE}, self.named(groups)
+        unseen = [name for name, seen in known.items() if seen and named[name][0] not in (UNGROUPED, *seen)]
         words = f"no measured row is of this {unseen[0]}" if unseen else ""
         machine = [Condition("machine", words, UNMEASURED)] if unseen else []
 

@@ -1,7 +1,8 @@
 """One sequence on one device, as llama.cpp runs it: seconds of a new token and of a prompt's.
 
-A new token reads every weight once, and the cache of its context: bytes over bandwidth, arithmetic that unpacks and
-multiplies on the plain units, a number of clock cycles for each layer and for the token. Tokens of a prompt pass the
+A new token reads every weight once, and the cache of its context: bytes over bandwidth, of which machines of one kind
+of memory reach alike shares and routed experts their own; arithmetic that unpacks and multiplies on the plain units; a
+number of clock cycles for each layer and for the token. Tokens of a prompt pass the
 layers in batches that share what is read and unpacked; their products take matrix engines and the cores that feed
 them, and attention takes its own share. Both laws have effects of the backend, of the program (llama.cpp or llamafile)
 and its release, of the way weights are stored and of the machine's generation and chip.
@@ -60,15 +61,19 @@ class LocalParameters:
         1.3
     )
     prompt_layer: Annotated[float, Parameter("s", "of a layer and batch of a prompt, at 1.9 GHz", 1e-7, 1e-1)] = 1e-4
+    routed: Annotated[float, Parameter("1", "time of reading routed experts over that of others", 0.5, 10.0)] = 1.0
     generating: Annotated[float, Parameter("1", "of a new token, all of it", 0.05, 20.0)] = 1.0
     prompting: Annotated[float, Parameter("1", "of a prompt's token, all of it", 0.05, 20.0)] = 1.0
 
-    def generation(self, memory: _Numbers, layers: _Numbers, plain: _Numbers, pace: _Numbers) -> _Numbers:
+    def generation(
+        self, memory: _Numbers, layers: _Numbers, plain: _Numbers, pace: _Numbers, experts: _Numbers = 0.0
+    ) -> _Numbers:
         """Seconds of a new token, from seconds of its bytes and of its flop at the data sheet's rates; never below.
 
-        `pace` is `STEP_CLOCK` over the machine's clock.
+        `pace` is `STEP_CLOCK` over the machine's clock; `experts` are those of `memory` that read routed experts.
         """
-        made = self.weights * memory + self.arithmetic * plain + pace * (self.layer * layers + self.token)
+        read = self.weights * (memory + (self.routed - 1) * experts)
+        made = read + self.arithmetic * plain + pace * (self.layer * layers + self.token)
         return largest(self.generating * made, memory)
 
     def reading(self, beyond: _Numbers) -> _Numbers:
@@ -83,15 +88,17 @@ class LocalParameters:
         return largest(self.prompting * made, work.products)
 
 
-_WIDTHS = {"backend": 0.3, "program": 0.2, "release": 0.15, "stored": 0.2, "generation": 0.15, "chip": 0.15}
+_WIDTHS = {
+    "backend": 0.3, "memory": 0.15, "program": 0.2, "release": 0.15, "stored": 0.2, "generation": 0.15, "chip": 0.15,
+}  # fmt: skip
 LEVELS = tuple(Grouping(name, width) for name, width in _WIDTHS.items())
 PROMPT_LEVELS = tuple(Grouping(name, width) for name, width in (_WIDTHS | {"backend": 0.6}).items())
 """Prompts are kernels of the backend's own: wider than of new tokens, which wait for memory under all of them."""
 VARY = {
-    "weights": ("backend",), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
-    "token": ("backend", "program"), "prompt_matrix": ("backend",), "prompt_cores": ("backend",),
-    "prompt_unpacking": ("backend", "stored"), "prompt_scores": ("backend",), "prompt_reading": (),
-    "prompt_layer": ("backend", "program"),
+    "weights": ("backend", "memory"), "layer": ("backend", "program"), "arithmetic": ("backend", "stored"),
+    "token": ("backend", "program"), "routed": ("backend",), "prompt_matrix": ("backend",),
+    "prompt_cores": ("backend",), "prompt_unpacking": ("backend", "stored"), "prompt_scores": ("backend",),
+    "prompt_reading": (), "prompt_layer": ("backend", "program"),
     "generating": ("program", "release", "generation", "chip"),
     "prompting": ("program", "release", "stored", "generation", "chip"),
 }  # fmt: skip
@@ -115,14 +122,15 @@ def _priors(phase: str) -> tuple[ParameterPrior, ...]:
 
 CONFIGURATION = {GENERATING: ("generating", "chip"), PROMPTING: ("prompting", "chip")}
 """What takes the error that all tokens of a phase on one machine share."""
-COLUMNS = ("memory", "layers", "plain", "pace")
-"""Of a new token: seconds of bytes, layers, seconds of flop on plain units, and what latencies are multiplied by."""
+COLUMNS = ("memory", "layers", "plain", "pace", "experts")
+"""Of a new token: seconds of bytes, layers, seconds of flop on plain units, what latencies are multiplied by, and
+seconds of the bytes of routed experts."""
 
 
 def _of_token(parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
     """Seconds of each row."""
     values: dict[str, Any] = dict(parameters)
-    made = LocalParameters(**values).generation(*(columns[name] for name in ("memory", "layers", "plain", "pace")))
+    made = LocalParameters(**values).generation(*(columns[name] for name in COLUMNS))
     return np.asarray(made, dtype=float)
 
 
@@ -165,16 +173,23 @@ def backend_of(family: str) -> str:
     return next((backend for head, backend in heads.items() if family.startswith(head)), "vulkan")
 
 
+def memory_of(machine: Machine) -> str:
+    """The kind of a machine's memory: "LPDDR" of LPDDR5X, "GDDR" of GDDR6, "HBM" of HBM3e."""
+    return machine.main_memory.rstrip("0123456789XxEe")
+
+
 def local_groups(
-    family: str, chip: str, stored: str, program: str, release: str = UNKNOWN, backend: str = ""
+    family: str, chip: str, stored: str, program: str, release: str = UNKNOWN, backend: str = "", memory: str = ""
 ) -> dict[str, str]:
-    """The groups of a run on a chip of a family: backend, program, its release, type of weights, generation, chip.
+    """The groups of a run on a chip of a family: backend, memory, program, its release, type of weights, generation,
+    chip.
 
     `backend`: that ran; "" for the one of the family.
+    `memory`: its kind (`memory_of`); "" where it does not matter.
     """
     return {
-        "backend": backend or backend_of(family), "program": program, "release": release, "stored": stored,
-        "generation": generation_of(family), "chip": chip, SOURCE: program,
+        "backend": backend or backend_of(family), "memory": memory, "program": program, "release": release,
+        "stored": stored, "generation": generation_of(family), "chip": chip, SOURCE: program,
     }  # fmt: skip
 
 
@@ -182,9 +197,9 @@ def local_groups(
 class LocalWork:
     """What a new token needs of a machine at its data sheet's rates: seconds of bytes and of plain flop.
 
-    `memory` is of the weights, `beyond` of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`), `least` of the
-    weights and all of the cache. `pace` is `STEP_CLOCK` over the machine's clock: kernels of few bytes wait for
-    latencies, which are a number of cycles.
+    `memory` is of the weights, `experts` of routed ones among them, `beyond` of the cache beyond its first 1,024 tokens
+    (`SHORT_CONTEXT`), `least` of the weights and all of the cache. `pace` is `STEP_CLOCK` over the machine's clock:
+    kernels of few bytes wait for latencies, which are a number of cycles.
     """
 
     memory: float
@@ -193,6 +208,7 @@ class LocalWork:
     beyond: float
     least: float
     pace: float = 1.0
+    experts: float = 0.0
 
     @classmethod
     def of(
@@ -226,17 +242,17 @@ class LocalWork:
         flop = amounts.linear_flop + amounts.expert_flop + amounts.head_flop
         weights = amounts.weight_bytes + amounts.expert_bytes
         least = (weights + amounts.cache_bytes) / bandwidth
-        return cls(weights / bandwidth, layers, flop / plain, beyond / bandwidth, least, pace)
+        experts = amounts.expert_bytes / bandwidth
+        return cls(weights / bandwidth, layers, flop / plain, beyond / bandwidth, least, pace, experts)
 
     def token_seconds(self, fitted: Any) -> Any:
         """Seconds of a new token by fitted numbers (`LocalParameters` or symbols of that name); never below `least`."""
-        made = LocalParameters.generation(fitted, self.memory, self.layers, self.plain, self.pace)
+        made = LocalParameters.generation(fitted, *(getattr(self, name) for name in COLUMNS))
         return largest(made + LocalParameters.reading(fitted, self.beyond), self.least)
 
     def columns(self) -> dict[str, FloatArray]:
         """What the law of new tokens reads of it."""
-        values = (self.memory, self.layers, self.plain, self.pace)
-        return {name: np.array([float(value)]) for name, value in zip(COLUMNS, values, strict=True)}
+        return {name: np.array([float(getattr(self, name))]) for name in COLUMNS}
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,27 @@ def test_a_backend_without_rows_is_the_least_sure() -> None:
         assert half["arc-b580"] > half["apple-m4"]
 
 
+def test_a_kind_of_memory_that_a_backend_never_had_makes_new_tokens_less_sure() -> None:
+    """No measured row of CUDA reads LPDDR, as a GB10 does; other Blackwell boards without rows read GDDR."""
+    model, stored, half = language_model("llama-3.1-8b"), weight_type("q4_k_m"), {}
+    for on in ("dgx-spark", "rtx-5090", "rtx-5060-ti"):
+        at = machine(on)
+        half[on] = local_fit("cuda").generating.half_width(
+            LocalWork.of(model, stored, at), local_groups_on(at, "q4_k_m")
+        )
+    assert half["dgx-spark"] > 1.1 * max(half["rtx-5090"], half["rtx-5060-ti"])
+    (condition,) = local("llama-3.1-8b", machine("dgx-spark"), "q4_k_m", 512, 128, None).conditions
+    assert condition.value == "no measured row is of this memory"
+
+
+def test_routed_experts_are_the_bytes_of_those_that_a_token_visits() -> None:
+    """Qwen3-30B-A3B: 8 experts of 3 x 2,048 x 768 weights in each of 48 layers."""
+    on, kind = machine("strix-halo"), weight_type("bf16")
+    work = LocalWork.of(language_model("qwen3-30b-a3b"), kind, on)
+    assert work.experts == pytest.approx(2 * 48 * 8 * 3 * 2048 * 768 / 256e9, rel=1e-6)
+    assert LocalWork.of(language_model("llama-3.1-8b"), kind, on).experts == 0 < work.experts < work.memory
+
+
 def test_a_prompts_rate_on_a_card_of_the_fit_is_that_of_its_runs() -> None:
     """RTX A6000, LLaMA 3 8B, 1,024 tokens: 3,622 (Q4_K_M) and 4,315 (F16) tokens/s (XiongjieDai's runs of 2024)."""
     for stored, rate in (("q4_k_m", 3621.8), ("fp16", 4315.2)):
@@ -136,11 +157,13 @@ def test_every_batch_of_a_prompt_reads_its_experts_once(tokens: float) -> None:
         ("gpt-oss-20b", "rtx-3090", None, "prompt", 4_941),  # 1,024 tokens, without its experts' bytes 7,500
         ("llama-3.1-8b", "rx-7900-xt", "q4_k_m", "output", 116),  # llamafile's kernels on AMD made it 50
         ("qwen2.5-14b", "rx-7900-xt", "q4_k_m", "output", 64.4),
+        ("qwen3-30b-a3b", "strix-halo", "q4_k_m", "output", 68.3),
         ("smollm2-1.7b", "rx-7900-xt", "q4_k_m", "output", 325),  # with other boards' fixed seconds a layer: 160
     ],
 )
 def test_runs_of_llama_cpp_of_2026_lie_in_their_band(model: str, on: str, stored: str, key: str, rate: float) -> None:
-    """Users' runs that llmfit collected (AlexsJones/llmfit at 3f44fd3)."""
+    """Users' runs that llmfit collected (AlexsJones/llmfit at 3f44fd3); of the Strix Halo that of its guide at ROCm
+    (hogeheer499-commits/strix-halo-guide at 3aa373c)."""
     row = local(model, machine(on), as_stored(language_model(model), stored), 1024, 128, None).row()
     low = {"prompt": "prompt_low_tokens_per_s", "output": "low_tokens_per_s"}[key]
     assert row[low] < rate < row[low.replace("low", "high")]

@@ -7,7 +7,7 @@ known then, but those of the accelerators that stand in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +15,13 @@ import numpy as np
 from slipstick.estimators.engine_steps.llama_cpp_fit import LocalFit, PhaseFit
 from slipstick.estimators.engine_steps.llama_cpp_step import GENERATING, LAWS, PROMPTING
 from slipstick.estimators.fitting.fit_model import fit
+from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.fitting.fitted_model import LawFit
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.local_llm.bench_scores import bench_scores
 from slipstick.experiments.scoreboards.local_llm.local_fits import (
     HELD_OUT,
+    NAME,
     OF_PROMPTS,
     LeftOut,
     fitted_to,
@@ -29,9 +32,11 @@ from slipstick.experiments.scoreboards.local_llm.local_fits import (
 from slipstick.experiments.scoreboards.local_llm.local_rows import (
     FILE,
     FILES,
+    RATES_FILE,
     LocalRow,
     known_rows,
     read_local,
+    read_rates,
     timed,
 )
 from slipstick.experiments.scoring.rules_of_thumb import BANDWIDTH, PEAK, RULE
@@ -51,7 +56,18 @@ def _localscore(data: Data) -> Iterator[Scored]:
     for held in (*HELD_OUT, *OF_PROMPTS):
         for met in outer(public, held):
             yield _scored(held, met, public, note)
+    if (path := training_file(RATES_FILE)) is not None:
+        rates = read_rates(path, GENERATING)
+        yield _scored("publisher unseen", _met(load_fitted(NAME).fits, rates, GENERATING), public, note)
     yield from _anchored(timed(targets, GENERATING), public)
+
+
+def _met(fits: Mapping[str, LawFit], rows: Sequence[LocalRow], phase: str) -> LeftOut:
+    """A phase of rows by fits to others."""
+    fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
+    seconds = [fitted[row.backend].seconds(row.work_of(phase), row.groups) for row in rows]
+    half = [fitted[row.backend].half_width(row.work_of(phase), row.groups) for row in rows]
+    return LeftOut(phase, rows, np.array(seconds), np.array(half))
 
 
 def _given(data: Data) -> Iterator[Scored]:
@@ -62,10 +78,7 @@ def _given(data: Data) -> Iterator[Scored]:
     fits = fitted_to(known)
     for phase in LAWS:
         rows = [row for row in targets if math.isfinite(row.seconds(phase))]
-        fitted = {row.backend: LocalFit.of(fits, row.backend).phase(phase) for row in rows}
-        seconds = [fitted[row.backend].seconds(row.work_of(phase), row.groups) for row in rows]
-        half = [fitted[row.backend].half_width(row.work_of(phase), row.groups) for row in rows]
-        made = _scored("rows given", LeftOut(phase, rows, np.array(seconds), np.array(half)), known, note)
+        made = _scored("rows given", _met(fits, rows, phase), known, note)
         yield replace(made, least=np.array([_least(row, phase) for row in rows]))
     yield from _anchored(timed(targets, GENERATING), known)
 

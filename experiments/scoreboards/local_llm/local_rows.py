@@ -30,6 +30,7 @@ from slipstick.estimators.engine_steps.llama_cpp_step import (
     PromptWork,
     backend_of,
     local_groups,
+    memory_of,
 )
 from slipstick.estimators.engine_steps.step_amounts import Amounts, Batch, Shares
 from slipstick.experiments.scoring.scored_cases import readable
@@ -177,7 +178,7 @@ class LocalRow:
     """One measured run that can be evaluated; a phase that was not timed is not a number.
 
     `token` and `prompt` are seconds of a new token and of a prompt's; `release` says which runs were made alike,
-    `source` who published them, `under` which backend where it is not that of the chip's maker.
+    `source` who published them, `under` which backend where it is not that of the chip's maker, `memory` its kind.
     """
 
     accelerator: str
@@ -193,6 +194,7 @@ class LocalRow:
     prompt: float
     source: str
     under: str = ""
+    memory: str = ""
 
     @property
     def backend(self) -> str:
@@ -203,8 +205,8 @@ class LocalRow:
     @property
     def groups(self) -> dict[str, str]:
         """Of the law."""
-        named = local_groups(self.family, self.chip, self.stored, self.program, self.release)
-        return named | {"backend": self.backend}
+        named = self.family, self.chip, self.stored, self.program, self.release
+        return local_groups(*named, self.backend, self.memory)
 
     def seconds(self, phase: str) -> float:
         """Measured seconds of a token of a phase; not a number where it was not timed."""
@@ -275,7 +277,8 @@ def _on(
     device, kind, share = machine(chip), weight_type(stored), _share(name, chip)
     work = LocalWork.of(model, kind, device, share)
     prompts = _several([PromptWork.of(model, kind, device, one, share, **passed) for one in tokens])
-    return LocalRow(name, chip, device.family, *program, model.name, stored, work, prompts, *seconds, source)
+    ran = (*program, model.name, stored, work, prompts, *seconds, source)
+    return LocalRow(name, chip, device.family, *ran, memory=memory_of(device))
 
 
 def _several(works: Sequence[PromptWork]) -> PromptWork:
@@ -373,8 +376,11 @@ def read_benches(path: Path) -> list[LocalRow]:
     return result
 
 
-def read_rates(path: Path) -> list[LocalRow]:
-    """Prompts that llama-bench timed on one device: medians over a year's builds, with flash attention and without."""
+def read_rates(path: Path, phase: str = PROMPTING) -> list[LocalRow]:
+    """A phase that llama-bench timed on one device: medians over a year's builds, with flash attention and without.
+
+    New tokens are those of an empty cache, however many.
+    """
     made: dict[tuple[str, ...], list[float]] = {}
     needed = (
         "source", "device", "devices", "backend", "backend_version", "build", "model", "quantisation", "phase",
@@ -382,18 +388,22 @@ def read_rates(path: Path) -> list[LocalRow]:
     )  # fmt: skip
     for _, row in read_csv_rows(path, needed):
         stored = BENCHED.get(row["quantisation"], "")
-        timed_prompt = row["phase"] == "prompt" and row["devices"] == "1" and not row["suspicious"]
-        if not timed_prompt or not stored or row["backend"] not in BACKENDS:
+        alone = row["phase"] == phase.removesuffix("s") and row["devices"] == "1" and not row["suspicious"]
+        if phase != PROMPTING and float(row["depth"] or 0):
+            continue
+        if not alone or not stored or row["backend"] not in BACKENDS:
             continue
         words = f"{row['options']} {row['backend_version']}".lower()
         library = next((one for one in LIBRARIES if one in words), "")
         year = 2025 if 0 < float(row["build"] or 0) < YEAR_ENDS else 2026
         release = f"{LLAMA_CPP} ({library}) {year}" if library else f"{LLAMA_CPP} {year}"
         batch = min(float(row["ubatch"] or PROMPT_BATCH), float(row["batch"] or math.inf))
-        key = (row["source"], row["device"], row["backend"], release, row["model"], stored, row["tokens"], row["depth"])
+        many = row["tokens"] if phase == PROMPTING else str(BENCHED_LEAST)
+        key = (row["source"], row["device"], row["backend"], release, row["model"], stored, many, row["depth"])
         made.setdefault((*key, str(batch)), []).append(_seconds(row["tokens_per_s"]))
     rows = (_rate(key, median(seconds)) for key, seconds in made.items())
-    return [row for row in rows if row is not None]
+    swapped = phase != PROMPTING
+    return [replace(row, token=row.prompt, prompt=math.nan) if swapped else row for row in rows if row is not None]
 
 
 def _rate(key: Sequence[str], seconds: float) -> LocalRow | None:
