@@ -1,7 +1,7 @@
 """A step of serving by the fitted law of steps: what `estimate decode:M` and `serve` both answer with.
 
 The graph says what is read and computed, the machine at which rates, its runtime under which engine; parameters and
-the band are those of `known_steps`. llama.cpp has a law of its own, of one sequence on one device.
+the band are those of `StepSum`. llama.cpp has a law of its own, of one sequence on one device.
 """
 
 from __future__ import annotations

@@ -248,14 +248,14 @@ def _table(text: str) -> Iterator[tuple[int, list[str]]]:
 def _with_points(rows: Sequence[tuple[int, list[str]]], first: int) -> Iterable[tuple[int, list[str]]]:
     """Rows that no comma parts, those from `first` on with columns of decimal commas as Python writes them.
 
-    As written stay a cell that is no such number, a column of which most are none, and all where no column says so for
-    sure or another one has decimal points (see `decimal_mark`): "0,1" may be a list, and who reads it as a number
-    refuses it.
+    As written stay a cell that is no such number, a column of which most are none or one is a list ("0,1,2"), and all
+    where no column says so for sure or another one has decimal points (see `decimal_mark`): "0,1" may be a list, and
+    who reads it as a number refuses it.
     """
     numbers = set[int]()
     for at, cells in enumerate(zip(*(row for _, row in rows[first:]), strict=False)):  # rows of one length only pass
         written = [number_written(cell, ",") is not None for cell in cells if cell.strip()]
-        if 2 * sum(written) > len(written):
+        if 2 * sum(written) > len(written) and not any(cell.count(",") > 1 for cell in cells):
             numbers.add(at)
     with suppress(InputError):
         if decimal_mark(((line, row[at], False) for line, row in rows[first:] for at in numbers), "numbers") == ",":

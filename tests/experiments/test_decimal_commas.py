@@ -44,6 +44,8 @@ def test_lists_and_notes_with_commas_stay_as_written(tmp_path: Path) -> None:
         assert [row["shape"] for _, row in read_csv_rows(path)] == ["224,224"]
     german = _written(tmp_path, "bytes;note;time_s\n1.234;1,2;0,5\n2.345;slow;1.402,5\n")
     assert [[*row.values()] for _, row in read_csv_rows(german)] == [["1234", "1,2", "0.5"], ["2345", "slow", "1402.5"]]
+    lists = _written(tmp_path, "gpus;time_s\n0,1;2,5\n0,1,2;2,6\n0,1;2,75\n")
+    assert [row["gpus"] for _, row in read_csv_rows(lists)] == ["0,1", "0,1,2", "0,1"]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_times_over_loads_move_a_server_as_they_move_its_requests(tmp_path: Path
     assert tpot == pytest.approx(times[8], rel=0.02)
 
 
-def test_a_clock_that_is_set_is_a_what_if_of_the_measured_llama_cpp() -> None:
+def test_a_bandwidth_that_is_set_is_a_what_if_of_the_measured_llama_cpp() -> None:
     def rate(**more: object) -> float:
         return ss.serve(SERVER, "rtx-4090", dtype="q4_k_m", engine="llama.cpp", **more).quantities[0].value  # type: ignore[call-overload, no-any-return]
 
