@@ -138,7 +138,7 @@ class JointModel(FormulaModel):
     @property
     @abstractmethod
     def parts(self) -> Mapping[str, FormulaModel]:
-        """By name."""
+        """The models by name."""
 
     @abstractmethod
     def answering(self, op: Op) -> tuple[str, ...]:

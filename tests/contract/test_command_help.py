@@ -104,6 +104,7 @@ def test_an_example_has_no_unknown_option() -> None:
             assert {word for word in shlex.split(example) if word.startswith("--")} <= known | sizes, example
 
 
+@pytest.mark.slow
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """In order, from a folder with the files that they name: what one writes, the next may read."""
     monkeypatch.chdir(tmp_path)

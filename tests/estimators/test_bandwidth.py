@@ -131,6 +131,7 @@ def test_every_measured_machine_is_in_the_catalogue() -> None:
     assert set(CATALOG.values()) <= set(machine_names())
 
 
+@pytest.mark.slow
 def test_four_cores_predict_the_domain_of_a_machine_never_seen() -> None:
     path = training_file(FILE)
     if path is None:

@@ -69,7 +69,8 @@ def errors_of(fitted: FittedJob, true: dict[str, float]) -> list[float]:
     return [(value - true[name]) / sure[name] for name, value in zip(known.names, known.values, strict=True)]
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [1, 20])
 def test_planted_numbers_lie_within_two_standard_errors(folder: Path, jobs: int) -> None:
     generator = np.random.default_rng(3)
     off = np.array([errors_of(*planted(folder, number, generator)) for number in range(jobs)])

@@ -61,6 +61,7 @@ def test_without_the_data_the_rows_say_so(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert {row.case for row in scoreboard.BOARD.rows(tmp_path)} == {"skipped"}
 
 
+@pytest.mark.slow
 def test_our_own_bricks_compose_models_left_out_and_both_runs_agree() -> None:
     """The measurement that ships: mean error of a model left out below 4 %, worst below 15 %, runs within 2 %."""
     own = own_bricks()

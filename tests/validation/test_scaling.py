@@ -59,7 +59,7 @@ def test_rows_of_other_sources_are_scored(tmp_path: Path) -> None:
 
 def test_missing_files_are_skipped_with_the_reason(tmp_path: Path) -> None:
     (row,) = SERIES.rows(tmp_path)
-    assert row.case == "skipped" and "scaling/series.csv is not in" in row.reason
+    assert row.case == "skipped" and "scaling/index.csv is not in" in row.reason
 
 
 def test_public_measurements_are_predicted_better_than_by_the_simple_methods() -> None:

@@ -38,6 +38,7 @@ def test_missing_tables_are_skipped_with_the_reason(tmp_path: Path, monkeypatch:
     assert any("multi_hommexx.csv is not in" in row.reason for row in rows)
 
 
+@pytest.mark.slow
 def test_relearn_is_foretold_better_than_by_a_product_of_powers() -> None:
     path = training_file("scaling/multi_relearn125.csv")
     if path is None:

@@ -153,7 +153,7 @@ def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
 
 @cache
 def program_values(family: str, mode: str = EAGER, fitted: Same[FittedFile] | None = None) -> Mapping[str, float]:
-    """Parameters of `ProgramLaw` by name, with what a fit knows of a mode, and of the generation and chip of a family.
+    """Parameters of `ProgramLaw` by name, SI, with what a fit knows of a mode, and of a family and its chip.
 
     `fitted`: another fit than the one that ships, which `slipstick validate --refit programs` makes.
     """
