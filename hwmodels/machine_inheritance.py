@@ -63,7 +63,7 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     InputError
         Where no machine of that name ships and no file is there, files extend one another in a circle or too deep, a
         field of the machine that is extended is not of its type, a name is taken away or multiplied that is not there,
-        a multiple is no finite number, or main memory would move.
+        a multiple is no finite number, main memory would move, or a board of several dies would have others.
     """
     if WORD not in document:
         return dict(document), {}
@@ -76,6 +76,11 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
         inherited = {key: value for key, value in inherited.items() if key not in OTHER_CLOCKS}
     made = _merged(inherited, changes, "", path)
     _check_main_memory(base, changes, made, path, name)
+    if not of_its_own and (dies := _dies(base)) != 1 and _dies(made) != dies:
+        raise InputError(
+            f"{path}: dies: {name} has {dies}, and a part of it has its share of cores, memory and power: "
+            f"extend the whole and give --set machine.dies.count={_dies(made)}, or state a family of its own"
+        )
     sources = require_mapping(document.get("sources", {}), path, "sources")
     made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     rated = {key: base[key] for key in RATED if key in base and made.get(key)} | board
@@ -84,6 +89,12 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
         same = [name for name in now if name in levels and _rates(levels[name]) == _rates(now[name])]
         rated["memory"] = {**now, **{name: levels[name] for name in same}}
     return made, {} if of_its_own else rated
+
+
+def _dies(document: Mapping[str, Any]) -> Any:
+    """The count of dies that a document states; the default of `Dies` where it states none."""
+    dies = document.get("dies")
+    return dies.get("count", 1) if isinstance(dies, Mapping) else 1
 
 
 def _rates(level: Any) -> list[str]:
