@@ -46,7 +46,8 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     """The document of a machine with what it takes over from the machine that it extends, and what its board is rated.
 
     The second holds the fields `RATED` of the machine that is extended in the end, which a file changes as a what-if
-    does; nothing where the file extends none, or states a family, by which it is a board of its own.
+    does, but as the file states them those levels of memory that are new or state another kind of rate; nothing where
+    the file extends none, or states a family, by which it is a board of its own.
 
     Mappings are merged name by name; numbers, texts and lists replace what was there, ``1.2x`` is 1.2 times what stands
     there, and ``null`` takes a name away. A bandwidth of a level replaces its bytes a cycle, and the other way round.
@@ -62,7 +63,7 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
     InputError
         Where no machine of that name ships and no file is there, files extend one another in a circle or too deep, a
         field of the machine that is extended is not of its type, a name is taken away or multiplied that is not there,
-        a multiple is no finite number, or main memory would move.
+        a multiple is no finite number, main memory would move, or a board of several dies would have others.
     """
     if WORD not in document:
         return dict(document), {}
@@ -75,18 +76,30 @@ def extended(document: Mapping[str, Any], path: str | os.PathLike[str], below: S
         inherited = {key: value for key, value in inherited.items() if key not in OTHER_CLOCKS}
     made = _merged(inherited, changes, "", path)
     _check_main_memory(base, changes, made, path, name)
+    if not of_its_own and (dies := _dies(base)) != 1 and _dies(made) != dies:
+        raise InputError(
+            f"{path}: dies: {name} has {dies}, and a part of it has its share of cores, memory and power: "
+            f"extend the whole and give --set machine.dies.count={_dies(made)}, or state a family of its own"
+        )
     sources = require_mapping(document.get("sources", {}), path, "sources")
     made["sources"] = {**_cached_sources(base, made, changes, name), **_stated_sources(changes, sources), **sources}
     rated = {key: base[key] for key in RATED if key in base and made.get(key)} | board
-    if _rates(made) != _rates(rated):
-        rated.pop("memory", None)  # other levels are a memory of its own
+    if levels := rated.pop("memory", None):
+        now = made.get("memory") or {}
+        same = [name for name in now if name in levels and _rates(levels[name]) == _rates(now[name])]
+        rated["memory"] = {**now, **{name: levels[name] for name in same}}
     return made, {} if of_its_own else rated
 
 
-def _rates(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Levels of memory, and how each states its bandwidth."""
-    levels = {name: level for name, level in (document.get("memory") or {}).items() if isinstance(level, Mapping)}
-    return {name: [rate for rate in RATES if rate in level] for name, level in levels.items()}
+def _dies(document: Mapping[str, Any]) -> Any:
+    """The count of dies that a document states; the default of `Dies` where it states none."""
+    dies = document.get("dies")
+    return dies.get("count", 1) if isinstance(dies, Mapping) else 1
+
+
+def _rates(level: Any) -> list[str]:
+    """How a level of memory states its bandwidth."""
+    return [rate for rate in RATES if isinstance(level, Mapping) and rate in level]
 
 
 def _extends(name: Any, path: str | os.PathLike[str], below: Sequence[Path]) -> tuple[Documents, str]:

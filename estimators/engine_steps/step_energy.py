@@ -13,11 +13,11 @@ from slipstick.estimators.engine_steps.step_graph import (
     step_in_sizes,
     stored_and_multiplied,
 )
-from slipstick.estimators.power.power_cap import RATED_CLOCK, at_stated_clock, faster_memory, rated_watts
+from slipstick.estimators.engine_steps.step_time import demands
+from slipstick.estimators.power.power_cap import RATED_CLOCK, at_stated_clock, rated_watts, share_of_board
 from slipstick.estimators.power.power_constants import MEMORY
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, MOST, power_fit, power_groups
-from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import formulas_of
@@ -91,30 +91,20 @@ def clock_of_step(amounts: Amounts, seconds: float, machine: Machine, compute: s
 
 
 def _work(a: Amounts, seconds: float, machine: Machine, compute: str, sequences: float, narrow: float) -> ServingWork:
-    device = Device.of(machine, compute)
-    memory = (a.weight_bytes + a.expert_bytes + a.cache_bytes) / device.bandwidth
-    flop = (a.linear_flop + a.expert_flop) / device.narrow_peak + (a.score_flop + a.head_flop) / device.peak
-    return ServingWork(
-        memory / seconds, flop / seconds, 1.0, max(sequences, 1.0), narrow, faster=faster_memory(machine)
-    )
+    here, board = (demands(a, Device.of(one, compute)) for one in (machine, machine.stated))
+    read, flop = (share_of_board(machine, *both, seconds) for both in zip(board, here, strict=True))
+    return ServingWork(read, flop, 1.0, max(sequences, 1.0), narrow)
 
 
 def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, Formula]:
-    unit, plain, narrow = types
     time, rated, idle = symbol("time"), symbol(RATED_CAP), symbol(IDLE)
-    bandwidth = product_of_fields(machine.bandwidth_factors(machine.main_memory))
-    flop = symbol("operation.narrow_flop") / product_of_fields(machine.peak_factors(unit, narrow))
-    flop += symbol("operation.plain_flop") / product_of_fields(machine.peak_factors(unit, plain))
     raised = Largest(1, symbol("machine.clock") / symbol(RATED_CLOCK))
-    flop *= raised  # the law's work is that of the rated clock
-    # of what the board's memory reads, as it was metered: a byte costs its joules at any rate (`faster_memory`)
-    board = machine.stated
-    faster = bandwidth / sp.Mul(*(symbol(STATED + path) for path in board.bandwidth_factors(board.main_memory)))
-    if board.dies.count > 1:
-        faster *= symbol(f"{STATED}dies.count") / symbol("machine.dies.count")
-    read = faster * Smallest(1, symbol("operation.bytes_moved") / bandwidth / time)
+    # of what the board reads and multiplies, as it was metered (`share_of_board`)
+    dies = symbol(f"{STATED}dies.count") / symbol("machine.dies.count") if machine.stated.dies.count > 1 else 1
+    both = zip(_seconds(machine.stated, STATED, types), _seconds(machine, "machine.", types), strict=True)
+    read, flop = (dies * board / Largest(time, here) for board, here in both)
     odds = symbol("parameter.base") + symbol("parameter.read") * read
-    odds += symbol("parameter.flop") * Smallest(1, flop / time)
+    odds += symbol("parameter.flop") * flop
     odds += symbol("parameter.sequences") * sp.log(Largest(1, symbol("operation.sequences")))
     odds += symbol("parameter.narrow") * symbol("operation.narrow")
     drawn = MOST * rated / (1 + sp.exp(-odds))
@@ -124,3 +114,17 @@ def _joules(machine: Machine, types: tuple[str, str, str]) -> tuple[Formula, For
     capped = Smallest(symbol("machine.power.cap"), free)
     taken = time * symbol("operation.devices")
     return Formula(capped * taken, "J", SOURCE), Formula(free * taken, "J", SOURCE)
+
+
+def _seconds(machine: Machine, whose: str, types: tuple[str, str, str]) -> tuple[sp.Expr, sp.Expr]:
+    """Seconds of a step's bytes and of its flop at the rates of a machine, whose fields are named so."""
+    unit, plain, narrow = types
+    rates = {
+        "bytes_moved": machine.bandwidth_factors(machine.main_memory),
+        "narrow_flop": machine.peak_factors(unit, narrow),
+        "plain_flop": machine.peak_factors(unit, plain),
+    }
+    moved, *flop = (
+        symbol(f"operation.{name}") / sp.Mul(*(symbol(whose + path) for path in paths)) for name, paths in rates.items()
+    )
+    return moved, sp.Add(*flop)

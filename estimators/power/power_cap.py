@@ -149,11 +149,13 @@ def refuse_idle_cap(machine: Machine, caps: npt.ArrayLike, free: Mapping[str, np
         )
 
 
-def faster_memory(machine: Machine) -> float:
-    """Bandwidth of main memory over that of the board, of as many dies: a byte costs its joules at any rate."""
-    board = machine.stated
-    dies = machine.dies.count / board.dies.count
-    return machine.bandwidth(machine.main_memory) / board.bandwidth(board.main_memory) / dies
+def share_of_board(machine: Machine, on_board: float, here: float, seconds: float) -> float:
+    """Share of a rate of the board, of as many dies, at which a step works: a byte and a flop cost their joules at any.
+
+    `on_board`, `here`: seconds of the step's bytes, or of its flop, at the board's rates and at the machine's.
+    `seconds`: of the step.
+    """
+    return on_board / max(here, seconds) * machine.stated.dies.count / machine.dies.count
 
 
 def at_rated_cap(machine: Machine) -> Machine:

@@ -27,13 +27,13 @@ from slipstick.hwmodels.machine import Machine
 class ServingWork:
     """What one device does while it serves; floats, or arrays of one shape.
 
-    `read`: bytes of weights and cache that a step reads, over what the memory could read in its time.
-    `flop`: flop of a step, prompts included, over what the matrix engines could do in its time.
+    `read`: bytes of weights and cache that a step reads, over what the board's memory could read in its time.
+    `flop`: flop of a step, prompts included, over what the board's matrix engines could do in its time. Either may
+        exceed 1 on a machine of higher rates than the board that was metered (`share_of_board`).
     `ranks`: devices that share each layer (tensor x pipeline).
     `sequences`: sequences that get a token in a step, in one group of ranks.
     `narrow`: 1 where weights of experts have less than 16 bits, which cost more to widen than their bytes say.
     `grouped`: 1 where attention runs in groups of ranks beside shared experts (data parallel).
-    `faster`: the bandwidth over that of the board as it was metered (`faster_memory`), for whose bytes the joules hold.
     """
 
     read: npt.ArrayLike
@@ -42,14 +42,13 @@ class ServingWork:
     sequences: npt.ArrayLike = 1.0
     narrow: npt.ArrayLike = 0.0
     grouped: npt.ArrayLike = 0.0
-    faster: npt.ArrayLike = 1.0
 
     def columns(self) -> FloatArray:
         """What the log odds are linear in, shape (6, n): read, flop, log2 ranks, ln sequences, narrow, grouped.
 
         Raises InputError where an amount is negative or not finite.
         """
-        read, flop, ranks, sequences, narrow, grouped, faster = np.broadcast_arrays(
+        read, flop, ranks, sequences, narrow, grouped = np.broadcast_arrays(
             *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in self._values())
         )
         for name, values in (("read", read), ("flop", flop), ("ranks", ranks), ("sequences", sequences)):
@@ -57,13 +56,12 @@ class ServingWork:
                 raise InputError(f"{name} = {float(np.min(values)):g}: want a finite number, at least 0")
         return np.stack(
             [
-                faster * np.clip(read, 0.0, 1.0), np.clip(flop, 0.0, 1.0), np.log2(np.maximum(ranks, 1.0)),
-                np.log(np.maximum(sequences, 1.0)), narrow, grouped,
+                read, flop, np.log2(np.maximum(ranks, 1.0)), np.log(np.maximum(sequences, 1.0)), narrow, grouped,
             ]
         )  # fmt: skip
 
     def _values(self) -> tuple[npt.ArrayLike, ...]:
-        return self.read, self.flop, self.ranks, self.sequences, self.narrow, self.grouped, self.faster
+        return self.read, self.flop, self.ranks, self.sequences, self.narrow, self.grouped
 
 
 @dataclass(frozen=True)

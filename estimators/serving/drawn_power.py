@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.estimators.engine_steps.step_amounts import Batch
+from slipstick.estimators.engine_steps.step_device import Device
 from slipstick.estimators.engine_steps.step_time import StepTime
-from slipstick.estimators.power.power_cap import cap_watts, faster_memory
+from slipstick.estimators.power.power_cap import cap_watts, share_of_board
 from slipstick.estimators.power.serving_power import ServingPower, ServingWork
 from slipstick.estimators.power.serving_power_law import COLUMNS, power_fit, power_groups
 from slipstick.estimators.serving.batching.simulation_result import SimulationResult
@@ -126,14 +127,16 @@ def _mean_work(deployment: Deployment, served: SimulationResult) -> ServingWork:
 
         seconds *= mean_step(stated) / mean_step(step)
         step = stated
-    read, flop = step.demands(decoding)
-    _, more = step.demands(reading)
+    shares = deployment.shares
+    board = replace(step, device=Device.of(machine.stated, shares.kind.compute, shares.layout))
+    done = []
+    for one in (board, step):
+        (read, flop), (_, more) = one.demands(decoding), one.demands(reading)
+        done.append((read, flop + more * prompts / chunk))
     return ServingWork(
-        read / seconds,
-        (flop + more * prompts / chunk) / seconds,
+        *(share_of_board(machine, *both, seconds) for both in zip(*done, strict=True)),
         layout.tensor * layout.data * layout.pipeline,
         max(decodes, 1.0),
         float(deployment.shares.narrow_experts),
         float(layout.data > 1),
-        faster_memory(machine),
     )

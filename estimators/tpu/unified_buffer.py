@@ -3,13 +3,14 @@
 Compilers of accelerators keep the activations between two layers in the memory on the chip (Jouppi et al.,
 "In-Datacenter Performance Analysis of a Tensor Processing Unit", ISCA 2017: a unified buffer of 24 MiB holds them),
 while weights are fetched from main memory for every pass (there from 8 GiB of Weight Memory; later runtimes load them
-anew in each execution). Where they stay on the chip, `machine.runtime.cache` is set to warm.
+anew in each execution). Where they stay on the chip, `machine.runtime.cache` is set to warm. An operation to which no
+other hands anything reads the inputs of the graph, which lie in main memory: its caches are cold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
@@ -21,8 +22,9 @@ from slipstick.estimators.tpu.systolic_array import AXES
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount
 from slipstick.workloads.graph.footprint import attends_to_cache
+from slipstick.workloads.graph.op import FIRST
 from slipstick.workloads.graph.work import product
-from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.graph.workload import Op, Workload
 
 FAR = "operation.far"
 """Name of the amount of bytes that other layers do not leave on the chip."""
@@ -32,7 +34,8 @@ FAR = "operation.far"
 class UnifiedBuffer(JointModel):
     """An operation takes as `inner` says with warm caches, or as long as what lies far away needs to come.
 
-    t = max(t_inner, far bytes / bandwidth of main memory)
+    t = max(t_inner, far bytes / bandwidth of main memory), and t_inner with cold caches where an operation is the first
+    (`with_firsts`)
 
     `inner`: times with a runtime whose caches are warm: the last one holds what an operation touches, as far as it
         fits.
@@ -53,7 +56,7 @@ class UnifiedBuffer(JointModel):
 
     def key(self, op: Op, machine: Machine) -> Hashable:
         """That of the inner model, and whether anything is far."""
-        return super().key(op, machine), self._is_far(op)
+        return super().key(op, machine), self._is_far(op), FIRST in op.attributes
 
     def form(self, machine: Machine) -> Hashable:
         """That of the inner model; None where that has none."""
@@ -62,7 +65,8 @@ class UnifiedBuffer(JointModel):
 
     def formula(self, op: Op, machine: Machine) -> Formula:
         """Symbols: those of the inner model, whose parameters stand under ``inner``, and operation.far."""
-        near = self.formula_of("inner", op, machine)
+        found = machine.using({"runtime.cache": "cold"}) if FIRST in op.attributes else machine
+        near = self.formula_of("inner", op, found)
         if not self._is_far(op) or near.expression == 0:
             return near
         rate = product_of_fields(machine.bandwidth_factors(machine.main_memory))
@@ -82,6 +86,16 @@ class UnifiedBuffer(JointModel):
 
     def _is_far(self, op: Op) -> bool:
         return far_bytes(op, trains=self.trains) != 0
+
+
+def with_firsts(workload: Workload) -> Workload:
+    """The workload, its operations that wait for no other marked as the first: nothing that they read was written."""
+    later = {after for _, after in workload.edges}
+    marked = [
+        op if op.name in later else replace(op, attributes=FrozenDict({**op.attributes, FIRST: True}))
+        for op in workload
+    ]
+    return replace(workload, operations=tuple(marked))
 
 
 def far_bytes(op: Op, *, trains: bool) -> Amount:

@@ -25,6 +25,7 @@ from slipstick.estimators.routing import ALL, ITS_OWN, Route, route
 from slipstick.experiments.question import registry
 from slipstick.experiments.question.precision import in_served_type, in_type, on_accelerator, precision
 from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.catalog import cached_rewrite
 from slipstick.workloads.graph.cost import check_size
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WORK, network_of, workload_kind
@@ -318,7 +319,7 @@ def _unmeasured(query: Asked) -> Default:
     workload = on_accelerator(query.workload, machine, query.dtype)
     systolic = kind == "systolic" and runs_on_array(workload, machine)
     model = SystolicArray() if systolic else Roofline(compute_efficiency=0.7, memory_efficiency=0.75)
-    operation, machine = _with_memory_on_chip(model, workload, machine)
+    operation, workload, machine = _with_memory_on_chip(model, workload, machine)
     part: ComposedEstimator
     if systolic:
         part = ClippedAtPeak(operation, Sequential(), "systolic array with double-buffered operands, in sequence")
@@ -333,17 +334,17 @@ def _unmeasured(query: Asked) -> Default:
 
 def _with_memory_on_chip(
     model: SystolicArray | Roofline, workload: Workload, machine: Machine
-) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Machine]:
-    """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given, and for
-    an operation alone, to which no layer before hands anything."""
+) -> tuple[SystolicArray | Roofline | UnifiedBuffer, Workload, Machine]:
+    """The model with an accelerator's on-chip memory in use; as it is where a state of the caches was given."""
     from slipstick.estimators.symbolic.cache_residency import rated_caches
-    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer
+    from slipstick.estimators.tpu.unified_buffer import UnifiedBuffer, with_firsts
 
     caches = rated_caches(machine)
-    if len(workload) == 1 or machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
-        return model, machine
+    if machine.runtime.cache is not None or not caches or not machine.memory[caches[-1]].capacity:
+        return model, workload, machine
     trains = "optimizer" in workload.kinds
-    return UnifiedBuffer(model, trains), machine.using({"runtime.cache": "warm"})
+    marked = cached_rewrite(workload, "firsts", lambda: with_firsts(workload))
+    return UnifiedBuffer(model, trains), marked, machine.using({"runtime.cache": "warm"})
 
 
 LAWS: Mapping[str, Callable[[Asked], Default]] = {

@@ -62,11 +62,21 @@ def test_weights_that_stay_on_the_chip_are_warm_caches() -> None:
 
 
 @pytest.mark.parametrize("name", ["gaudi3", "trainium2", "xeon-phi-7120p"])
-def test_no_layer_hands_anything_to_an_operation_alone(name: str) -> None:
-    """Sums of numbers that fit on the chip come from afar as those that do not: twice as many take twice as long."""
-    sizes = [2**at for at in range(18, 27)]
-    times = [question(Workload("add", (elementwise("add", size),)), name).answer().time for size in sizes]
-    assert [more / fewer for fewer, more in pairwise(times)] == pytest.approx([2.0] * 8, rel=0.02)
+def test_nothing_that_no_operation_wrote_lies_on_the_chip(name: str) -> None:
+    """Sums of twice as many numbers take twice as long whether or not they fit on the chip, and one more takes longer,
+    whether it waits for those before (a compiler may fuse them: no less then) or not.
+    """
+
+    def seconds(size: int, count: int = 1, waits: bool = False) -> float:
+        names = [f"add{at}" for at in range(count)]
+        edges = tuple(pairwise(names)) if waits else ()
+        return question(Workload("add", tuple(elementwise(one, size) for one in names), edges), name).answer().time
+
+    assert [seconds(2**25, 1) / seconds(2**24, 1), seconds(2**20, 1) / seconds(2**19, 1)] == pytest.approx([2, 2], 0.02)
+    alone = [seconds(2**20, count) for count in (1, 2, 4)]
+    assert alone == pytest.approx([alone[0], 2 * alone[0], 4 * alone[0]])
+    chain = [seconds(2**20, count, waits=True) for count in (1, 2, 4)]
+    assert chain == sorted(chain) and chain[-1] < 2 * chain[0]
 
 
 def test_weights_are_read_in_every_pass() -> None:

@@ -57,6 +57,32 @@ def test_a_number_of_a_file_is_one_that_was_set(tmp_path: Path, line: str, chang
     assert (one.time, one.energy, one.assumptions) == (other.time, other.energy, other.assumptions)
 
 
+def test_a_rate_in_another_unit_leaves_the_board_its_other_memory(tmp_path: Path) -> None:
+    """The L2 of an H100 is stated in bytes a cycle: in bytes a second it is as stated, and HBM costs what it cost."""
+    faster, board = "HBM3: {bandwidth: 6 TB/s}", machine("h100-sxm")
+    same = f"L2: {{bandwidth: {board.bandwidth('L2')} B/s}}"
+    plain, restated = (
+        load_machine(written(tmp_path, f"memory: {{{levels}}}")) for levels in (faster, f"{same}, {faster}")
+    )
+    assert restated.stated.memory["HBM3"] == plain.stated.memory["HBM3"] == board.memory["HBM3"]
+    assert restated.stated.memory["L2"] == restated.memory["L2"] != board.memory["L2"]
+    one, other = (question("llama-3-8b-decode", each).answer() for each in (plain, restated))
+    assert (one.time, one.energy) == pytest.approx((other.time, other.energy), rel=1e-9)
+    own = load_machine(written(tmp_path, "memory: {HBM3: null, HBM4: {capacity: 288 GB, bandwidth: 13 TB/s}}"))
+    assert own.stated.memory["HBM4"] == own.memory["HBM4"] and own.stated.memory["L2"] == board.memory["L2"]
+
+
+@pytest.mark.parametrize("dies", ["{count: 1}", "{count: 0.125x}", "null"])
+def test_a_part_of_a_board_is_set_and_not_written(tmp_path: Path, dies: str) -> None:
+    """It would keep all cores, memory and power: `Machine.using` takes their share."""
+    with pytest.raises(InputError, match=r"dies: mi300x has 8.*--set machine\.dies\.count=1"):
+        load_machine(files(tmp_path, die=f"extends: mi300x\ndies: {dies}"))
+    same = load_machine(files(tmp_path, same="extends: mi300x\ndies: {count: 8}"))
+    assert same.using({"dies.count": 1}).power.cap == machine("mi300x").using({"dies.count": 1}).power.cap
+    own = load_machine(files(tmp_path, own="extends: mi300x\nfamily: mine\ndies: {count: 2}"))
+    assert own.dies.count == 2 and own.stated == own
+
+
 def test_a_file_of_another_family_is_rated_as_it_states(tmp_path: Path) -> None:
     text = "clock: 2.2 GHz\npower: {cap: 1000 W}"
     path = files(

@@ -151,3 +151,22 @@ def test_attention_with_values_of_another_size_is_one_kernel_where_sizes_are_ali
     )
     assert [op.attributes.get("pass") for op in fused] == ([None, "backward"] if alone else [])
     assert any(op.kind == "softmax" for op in made) != alone
+
+
+class Attention(torch.nn.Module):
+    """Nothing but attention."""
+
+    def forward(self, query: Any, key: Any, value: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "batch", "alone"),
+    [("bfloat16", 2, True), ("float32", 2, True), ("float64", 2, False), ("float32", 1, False)],
+)
+def test_attention_is_one_kernel_in_the_types_and_batches_that_it_takes(dtype: str, batch: int, alone: bool) -> None:
+    """sdp_utils.cpp, can_use_mem_efficient_attention: 16 bits or float32, queries and keys of as many batches."""
+    shapes = ((2, 4, 8, 24), (batch, 4, 8, 24), (batch, 4, 8, 16))
+    inputs = tuple(torch.empty(shape, dtype=getattr(torch, dtype)) for shape in shapes)
+    made = ss.import_torch(Attention(), inputs, purpose="inference")
+    assert ("attention" in made.kinds, "softmax" in made.kinds) == (alone, not alone)

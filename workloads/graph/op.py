@@ -17,6 +17,8 @@ from slipstick.workloads.graph.given import Binding, Later, LaterCost
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
+FIRST = "first"
+"""Attribute of an operation that reads inputs of the graph alone; what it is fused into has it too."""
 Attribute = str | int | float | bool | tuple[Any, ...] | None
 
 

@@ -18,6 +18,7 @@ from slipstick.common.expressions import is_symbolic, sp
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import PRODUCT, family_of, product
+from slipstick.workloads.graph.op import FIRST
 from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
@@ -226,6 +227,8 @@ class _Groups:
         others = [op for op in map(self.known.__getitem__, members) if anchor is None or op.kind == POINTWISE]
         functions = tuple(str(op.attributes.get("function", op.kind)) for op in others)
         attributes: dict[str, Attribute] = {**face.attributes, "fused": functions}
+        if any(FIRST in self.known[name].attributes for name in members):
+            attributes[FIRST] = True
         dims = face.dims
         if anchor is None:
             size = SIZE_BYTES[face.dtype]
@@ -263,7 +266,7 @@ def _attentions(workload: Workload, outputs: frozenset[str]) -> list[tuple[list[
         if any(known[part].times != scores.times or _phase(known[part]) != _phase(scores) for part in row):
             continue
         taken |= set(row)
-        kept = {word: value for word, value in scores.attributes.items() if word == "phase"}
+        kept = {word: value for word, value in scores.attributes.items() if word in ("phase", FIRST)}
         matches.append((row, attention_of(scores.name, scores, known[name], kept)))
     return matches
 

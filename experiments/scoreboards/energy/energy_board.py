@@ -184,7 +184,8 @@ def step_rows(runs: pd.DataFrame) -> LawRows:
 def power_rows(runs: pd.DataFrame, seconds: FloatArray) -> LawRows:
     """Shares of the cap in steps of so many seconds."""
     ranks = runs.tensor * runs.stages
-    work = ServingWork(runs.read_s / seconds, runs.flop_s / seconds, ranks, runs.decodes, runs.narrow, runs.grouped)
+    read, flop = (np.minimum(one / seconds, 1.0) for one in (runs.read_s, runs.flop_s))
+    work = ServingWork(read, flop, ranks, runs.decodes, runs.narrow, runs.grouped)
     return _rows(runs, dict(zip(COLUMNS, work.columns(), strict=True)), shares(runs))
 
 

@@ -37,6 +37,8 @@ ATTENTION = _signature(attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
 """Of torch.nn.functional.scaled_dot_product_attention, behind queries, keys and values."""
 ALIGNED = 16
 """Bytes of which the sizes of heads are multiples in the kernel of values of another size (`as_on_gpus`)."""
+MEMORY_EFFICIENT = (torch.float16, torch.bfloat16, torch.float32)
+"""Data types in which there is that kernel."""
 _VIEWS = frozenset({"_unsafe_view", "_reshape_alias"})
 
 
@@ -307,9 +309,10 @@ def _popped(stack: list[str]) -> None:
 
 def _takes_apart(query: Any, key: Any, value: Any) -> bool:
     """Whether attention with values of another size than queries and keys is one kernel on GPUs (`as_on_gpus`)."""
-    same = query.dim() == 4 and query.shape[1] == key.shape[1] == value.shape[1] and query.shape[-1] == key.shape[-1]
+    same = query.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2] and query.shape[-1] == key.shape[-1]
+    typed = query.dtype == key.dtype == value.dtype and query.dtype in MEMORY_EFFICIENT
     aligned = all(one.shape[-1] * one.element_size() % ALIGNED == 0 for one in (query, value))
-    return same and aligned and bool(query.shape[-1] != value.shape[-1]) and query.dtype == key.dtype == value.dtype
+    return same and typed and aligned and bool(query.shape[-1] != value.shape[-1])
 
 
 @contextlib.contextmanager
@@ -317,8 +320,8 @@ def as_on_gpus() -> Iterator[None]:
     """Calls that PyTorch hands to other kernels on GPUs than on CPUs, as on GPUs.
 
     Fused attention drops weights itself there, and one of its kernels takes values of another size than queries and
-    keys (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, `check_head_dim_size_mem_efficient`; FlashAttention 3
-    and FlashMLA have such kernels too), where heads are not grouped; on CPUs such attention is its parts. Dropout is
+    keys, of as many batches and heads, in three types (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+    `can_use_mem_efficient_attention`); on CPUs such attention is its parts. Dropout is
     one kernel there that keeps a mask of a byte a number (aten/src/ATen/native/Dropout.cpp,
     `is_fused_kernel_acceptable`); CPUs draw, scale and multiply one after the other. The fused inference path of
     nn.TransformerEncoder is left out: fake tensors do not know it.
