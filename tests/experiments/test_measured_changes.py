@@ -186,6 +186,10 @@ def test_a_metered_run_is_of_its_own_question(tmp_path: Path) -> None:
     assert 100 < again.answer().time < query.answer().time
     with pytest.raises(ss.InputError, match="a run that was metered says"):
         ss.question(WORK, BOARD, settings={"run.batch": 512}, calibration=query.calibration)
+    capped = machine(BOARD).using({"power.cap": 250.0})
+    assert ss.question(WORK, capped, calibration=query.calibration).answer().time == query.answer().time
+    with pytest.raises(ss.InputError, match="a run that was metered says"):
+        ss.question(WORK, "h100-sxm", calibration=query.calibration)
 
 
 def test_a_time_that_a_study_names_is_of_its_first_case() -> None:
@@ -204,3 +208,7 @@ def test_a_time_that_a_study_names_is_of_its_first_case() -> None:
     other = Study.model_validate({**fields, "workloads": [WORK, "gemm"], "set": {}, "measured": "2ms"})
     with pytest.raises(ss.InputError, match="is a time of mlp-inference alone"):
         other.question("gemm", BOARD)
+    trained: dict[str, object] = {"workloads": ["train:llama-3.1-8b", "train:llama-2-70b"], "machines": ["h100-dgx"]}
+    trained |= {"set": {"run.tensor_parallel": 8}, "dtype": None, "measured": "90s"}
+    with pytest.raises(ss.InputError, match="is a time of .* alone"):
+        Study.model_validate({**fields, **trained}).question("train:llama-2-70b", "h100-dgx")
