@@ -56,8 +56,13 @@ def server_on(machine: Machine) -> str:
 
 def names_server(machine: Machine) -> bool:
     """Whether the machine's runtime names an engine of servers that was measured."""
+    return is_server(machine.runtime.library)
+
+
+def is_server(library: str) -> bool:
+    """Whether words name an engine of servers that was measured."""
     try:
-        engine_of(machine.runtime.library)
+        engine_of(library)
     except InputError:
         return False
     return True

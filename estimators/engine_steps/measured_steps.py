@@ -31,6 +31,7 @@ from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.updated_model import Known, LawKnown, open_to, with_known
 from slipstick.estimators.fitting.user_rows import chosen, lone_rows, slips_of_repeats
 from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.runtime import Runtime
 from slipstick.workloads.language.language_model import LanguageModel
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import AUTO, CACHE_BYTES, weight_type
@@ -128,13 +129,14 @@ def left_by_runs(
 ) -> tuple[float, float, float, float]:
     """What measured runs leave of the median and the mean first token under a load (logs), and how near they lie.
 
-    `here`: a step of the question; runs of another model, layout or machine say nothing of its phases.
+    `here`: a step of the question; runs of another model, layout, engine or machine say nothing of its phases. The
+        engine is the step's, whether or not the machine's runtime names it.
     `load`: see `TimedServerStep`. Nearness is 1 at the load of a run and 0 far from all of them: of those whose first
         token was measured, and of all.
     """
 
     def served(one: ServerStep) -> tuple[object, ...]:
-        return one.model, one.layout, one.stored, one.machine.fingerprint
+        return one.model, one.layout, one.stored, one.engine, one.machine.unchecked(runtime=Runtime()).fingerprint
 
     runs = [one for one in known if len(one.load) == len(load) and served(one.step) == served(here)]
     if not runs:

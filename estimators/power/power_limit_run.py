@@ -26,7 +26,7 @@ class PowerLimitRun(EstimatorBase):
     """A run whose time and mean power were measured without a limit, under the machine's power cap.
 
     `time`, `power`: seconds, and mean watts of the device.
-    `ran`: what ran, with its numbers; None until a question says it.
+    `ran`: what ran, with its numbers, and the fingerprint of its machine without a cap; None until a question says it.
 
     Raises
     ------
@@ -37,7 +37,7 @@ class PowerLimitRun(EstimatorBase):
     time: float
     power: float
     law: PowerLimit = field(default_factory=fitted_limit)
-    ran: tuple[Workload, FrozenDict[float]] | None = None
+    ran: tuple[Workload, FrozenDict[float], str] | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("time", self.time), ("power", self.power)):
@@ -59,7 +59,8 @@ class PowerLimitRun(EstimatorBase):
 
         Raises InputError where the question is another than that of the run.
         """
-        question = workload, FrozenDict({name: float(value) for name, value in run.items()})
+        uncapped = machine.unchecked(power=machine.power.model_copy(update={"cap": None})).fingerprint
+        question = workload, FrozenDict({name: float(value) for name, value in run.items()}), uncapped
         if self.ran not in (None, question):
             raise InputError(
                 "a run that was metered says how a cap changes its own time, not how another one's differs"

@@ -79,7 +79,9 @@ def left_by_own_runs(deployment: Deployment, traffic: Traffic) -> tuple[float, f
     """
     if not deployment.known or deployment.prefill:
         return 0.0, 0.0, 0.0, 0.0
-    here = ServerStep(deployment.model, deployment.stored, deployment.machine, "", Batch(), deployment.layout)
+    here = ServerStep(
+        deployment.model, deployment.stored, deployment.machine, deployment.runs_under, Batch(), deployment.layout
+    )
     return left_by_runs(cached_measured(deployment.known).steps, here, load_of(traffic))
 
 

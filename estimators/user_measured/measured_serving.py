@@ -87,7 +87,8 @@ class TimedServerRun:
         Raises InputError where the model does not fit, the load cannot be served, or the data sheet lets no decode
         step be so short.
         """
-        deployment, load = self._ran(deployment), load if self.load is None else _spread_as(load, self.load)
+        deployment = replace(self._ran(deployment), engine=deployment.runs_under)  # a run had one, named or the usual
+        load = load if self.load is None else _spread_as(load, self.load)
         answer = serve(deployment, load)
         batch = mean_batch(answer.deployment, answer.served)
         step = ServerStep(
@@ -114,7 +115,7 @@ class TimedServerRun:
             f"{self.where}: {format_quantity(self.tpot, 's')} a further token, {load.text()}",
         )  # fmt: skip
         for _ in range(PASSES):
-            answer = serve(replace(deployment, known=(made,), engine=step.engine), load)
+            answer = serve(replace(deployment, known=(made,)), load)
             before, missing = missing, self.tpot / answer.band("tpot", "mean")[0]
             if abs(math.log(missing)) < CLOSE or abs(math.log(missing)) > abs(math.log(before)) / 2:
                 break  # near enough, or further than the law follows: a slip

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.protocols import Fitted
+from slipstick.estimators.engine_steps.fitted_steps import is_server
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep, engine_of_steps
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.request_estimator import RequestEstimator, simulated
@@ -76,6 +77,12 @@ class ServingOptions:
     link_bandwidth: float = 0.0
     memory_share: float = MEMORY_SHARE
 
+    @property
+    def named(self) -> str:
+        """The engine of a server that an option names, else the machine's library that was set; "" for neither."""
+        library = str(self.changes.get("runtime.library", ""))
+        return self.engine or (library if is_server(library) else "")
+
     def deployment(self) -> Deployment:
         """The model on the machine.
 
@@ -87,7 +94,7 @@ class ServingOptions:
         if self.changes:
             at = at.using(dict(self.changes))
         run = self._run(layout)
-        engine = self.engine or engine_of_steps(self.steps)
+        engine = self.named or engine_of_steps(self.steps)
         stored, chunks = stored_as(model, self.dtype), self.chunked_prefill or ""
         return deployment_of(model, stored, at, run, self.cache_type, chunks, self.preemption, engine, self.steps)
 
@@ -96,21 +103,19 @@ class ServingOptions:
         load: Traffic,
         vary: Mapping[str, Values] | Sequence[str] = (),
         calibration: Fitted | None = None,
-        engine: str = "",
     ) -> Question:
         """The same as a question like all others: requests to the model on the machine, for the estimator "serving".
 
         `vary`: names and values, as `slipstick whatif` takes them.
         `calibration`: what was measured.
-        `engine`: where none is named.
         Raises InputError where a name is unknown or a value cannot be used.
         """
         made = self.deployment()
         stored = requests_to(language_model(self.model), made.stored, load.given)
         requests = stored.bind(input_tokens=load.input_tokens, output_tokens=load.output_tokens).called(self.model)
         changes: dict[str, str | float] = {f"machine.{name}": value for name, value in self.changes.items()}
-        if self.engine or engine:
-            changes["machine.runtime.library"] = self.engine or engine
+        if self.engine:
+            changes["machine.runtime.library"] = self.engine
         numbers, usual = {**self._run(made.layout), **run_of(load)}, {**DEFAULTS, "concurrency": USERS}
         run = {f"run.{name}": value for name, value in numbers.items() if value != usual.get(name)}
         server = RequestEstimator(
@@ -161,8 +166,9 @@ def examined_serving(answer: Serving, wanted: ServingOptions, load: Traffic) -> 
     def numbers(given: Mapping[str, Value]) -> AnswerNumbers:
         changes = {name.removeprefix(HEAD): value for name, value in given.items() if name.startswith(HEAD)}
         options = {OF_ENGINE.get(name, name): value for name, value in given.items() if not name.startswith(HEAD)}
-        made = replace(wanted, **{**USUAL, **options}, changes=changes).deployment()  # type: ignore[arg-type]
-        return AnswerNumbers.of_estimate(simulated(made, load, answer.limits))
+        made = replace(wanted, **{**USUAL, **options}, changes=changes)  # type: ignore[arg-type]
+        made = made if made.named == wanted.named else replace(made, steps=())  # those ran under the set library
+        return AnswerNumbers.of_estimate(simulated(made.deployment(), load, answer.limits))
 
     options = {name: getattr(wanted, OF_ENGINE.get(name, name)) for name in ENGINE_OPTIONS}
     typed = {name: value for name, value in options.items() if value != USUAL[OF_ENGINE.get(name, name)]}

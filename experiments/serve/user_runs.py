@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipstick.common.errors import InputError
-from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredTokens
@@ -38,7 +37,7 @@ def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> t
         return ()
     at, typed = machine(wanted.machine), known_time(known)
     if typed is None:
-        measured = read_known_answer(known, at, wanted.engine)
+        measured = read_known_answer(known, at, wanted.named)
     else:
         typed.only(NUMBERS, "of a further token")
         if not SHORTEST <= typed.seconds <= LONGEST:
@@ -50,7 +49,7 @@ def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> t
             wanted = replace(wanted, tensor=typed.numbers["tp"], devices=None)
     if measured is None or isinstance(measured, MeasuredTokens):
         raise InputError(f"--measured: not used: {known[:60]}: {WANTED}")
-    server = wanted.question(load, calibration=measured, engine=server_on(at)).estimator
+    server = wanted.question(load, calibration=measured).estimator
     if not isinstance(server, RequestEstimator):
         raise InputError(f"--measured: not used: {known[:60]}: {WANTED}")
     return server.known

@@ -6,12 +6,14 @@ Relations between neighbouring questions, with the measurement and without.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import slipstick as ss
+from slipstick.estimators.serving.serving_answer import Serving
 from slipstick.estimators.user_measured.measured_time import MeasuredTime
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.cli.cli import run
@@ -19,6 +21,7 @@ from slipstick.experiments.question.question import Question
 from slipstick.experiments.question.unused_inputs import examined
 from slipstick.experiments.studies.study import Study
 from slipstick.hwmodels.catalog import machine
+from tests.runs_made import SERVED
 
 WORK, BOARD = "mlp-inference", "a100-sxm-80gb"
 CAP = "machine.power.cap"
@@ -107,8 +110,12 @@ def test_a_step_of_training_was_measured_on_the_machine_as_it_stands() -> None:
 SERVER, LIGHT = "llama-3.1-8b", {"output_tokens": 64, "num_requests": 24}
 
 
+def _answered(**more: object) -> Serving:
+    return ss.serve(SERVER, BOARD, **{"concurrency": 8, **LIGHT, **more})  # type: ignore[arg-type, return-value]
+
+
 def _tpot(**more: object) -> float:
-    return ss.serve(SERVER, BOARD, **{"concurrency": 8, **LIGHT, **more}).band("tpot", "mean")[0]  # type: ignore[arg-type]
+    return _answered(**more).band("tpot", "mean")[0]
 
 
 def test_a_cap_that_is_set_is_a_what_if_of_the_measured_server() -> None:
@@ -136,6 +143,30 @@ def test_times_over_loads_move_a_server_as_they_move_its_requests(tmp_path: Path
     assert tpot == pytest.approx(times[8], rel=0.02)
 
 
+@pytest.mark.parametrize("engine", ["", "vllm"])
+def test_a_server_and_its_requests_know_their_own_run(engine: str, tmp_path: Path) -> None:
+    """Steps were made under a library and served without one: no run matched, and the band of a repeat was lost."""
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({**SERVED, "tp": 1}))
+    load = {"concurrency": 16, "output_tokens": 128, "num_requests": 64}
+    made = ss.serve(SERVER, BOARD, engine=engine, measured=str(path), **load)  # type: ignore[arg-type]
+    settings: dict[str, str | float] = {f"run.{name}": float(value) for name, value in load.items()}
+    settings |= {"machine.runtime.library": engine} if engine else {}
+    asked = ss.question(SERVER, BOARD, settings=settings, calibration=read_calibration(None, str(path), BOARD)).answer()
+    for name, far in (("ttft", 0.1), ("tpot", 0.04)):
+        one = asked.quantities[name]
+        assert made.band(name, "mean") == pytest.approx((one.value, one.low, one.high), rel=1e-3)  # type: ignore[arg-type]
+        assert math.log(made.band(name, "mean")[2] / one.value) == pytest.approx(1.2816 * far, rel=0.1)
+
+
+def test_a_library_that_is_set_is_the_engine_that_was_measured() -> None:
+    """The usual engine took its place, and the one that was set counted as not read."""
+    answer = _answered(settings={"machine.runtime.library": "sglang"}, measured="20ms")
+    assert answer.deployment.runs_under == "sglang" and not answer.not_used
+    assert any(one.name == "machine.runtime.library" and one.value == "sglang" for one in answer.given)
+    assert answer.band("tpot", "mean")[0] == pytest.approx(_tpot(engine="sglang", measured="20ms"))
+
+
 def test_a_bandwidth_that_is_set_is_a_what_if_of_the_measured_llama_cpp() -> None:
     def rate(**more: object) -> float:
         return ss.serve(SERVER, "rtx-4090", dtype="q4_k_m", engine="llama.cpp", **more).quantities[0].value  # type: ignore[call-overload, no-any-return]
@@ -155,6 +186,10 @@ def test_a_metered_run_is_of_its_own_question(tmp_path: Path) -> None:
     assert 100 < again.answer().time < query.answer().time
     with pytest.raises(ss.InputError, match="a run that was metered says"):
         ss.question(WORK, BOARD, settings={"run.batch": 512}, calibration=query.calibration)
+    capped = machine(BOARD).using({"power.cap": 250.0})
+    assert ss.question(WORK, capped, calibration=query.calibration).answer().time == query.answer().time
+    with pytest.raises(ss.InputError, match="a run that was metered says"):
+        ss.question(WORK, "h100-sxm", calibration=query.calibration)
 
 
 def test_a_time_that_a_study_names_is_of_its_first_case() -> None:
@@ -173,3 +208,7 @@ def test_a_time_that_a_study_names_is_of_its_first_case() -> None:
     other = Study.model_validate({**fields, "workloads": [WORK, "gemm"], "set": {}, "measured": "2ms"})
     with pytest.raises(ss.InputError, match="is a time of mlp-inference alone"):
         other.question("gemm", BOARD)
+    trained: dict[str, object] = {"workloads": ["train:llama-3.1-8b", "train:llama-2-70b"], "machines": ["h100-dgx"]}
+    trained |= {"set": {"run.tensor_parallel": 8}, "dtype": None, "measured": "90s"}
+    with pytest.raises(ss.InputError, match="is a time of .* alone"):
+        Study.model_validate({**fields, **trained}).question("train:llama-2-70b", "h100-dgx")
