@@ -129,12 +129,15 @@ def _mean_work(deployment: Deployment, served: SimulationResult) -> ServingWork:
         step = stated
     shares = deployment.shares
     board = replace(step, device=Device.of(machine.stated, shares.kind.compute, shares.layout))
-    done = []
-    for one in (board, step):
+
+    def done(one: StepTime) -> tuple[float, float]:
         (read, flop), (_, more) = one.demands(decoding), one.demands(reading)
-        done.append((read, flop + more * prompts / chunk))
+        return read, flop + more * prompts / chunk
+
+    read, flop = (share_of_board(machine, *both, seconds) for both in zip(done(board), done(step), strict=True))
     return ServingWork(
-        *(share_of_board(machine, *both, seconds) for both in zip(*done, strict=True)),
+        read,
+        flop,
         layout.tensor * layout.data * layout.pipeline,
         max(decodes, 1.0),
         float(deployment.shares.narrow_experts),
