@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from slipstick.common.errors import InputError
+from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredTokens
@@ -36,9 +38,10 @@ def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> t
     if known is None:
         return ()
     at, typed = machine(wanted.machine), known_time(known)
-    if typed is None:
+    measured: Fitted | None = None
+    if typed is None and ("=" not in known or Path(known).exists()):
         measured = read_known_answer(known, at, wanted.named)
-    else:
+    elif typed is not None:
         typed.only(NUMBERS, "of a further token")
         if not SHORTEST <= typed.seconds <= LONGEST:
             raise InputError(f"--measured {known}: a token takes {SHORTEST:g} to {LONGEST:g} s on any machine")

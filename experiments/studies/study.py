@@ -29,10 +29,7 @@ from slipstick.common.writer import write_text
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Measurement
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.fitting.calibration import Calibration, calibrate
-from slipstick.estimators.power.power_limit_run import PowerLimitRun
 from slipstick.estimators.simulation.job_estimator import JobEstimator
-from slipstick.estimators.training.training_estimator import MeasuredTraining
-from slipstick.estimators.user_measured.measured_time import MatchedToTime
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measurements import read_measurements
 from slipstick.experiments.jobs import is_job
@@ -57,8 +54,15 @@ from slipstick.workloads.transforms.attention import in_one_kernel
 BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
 """Words that may stand before a file."""
 FILES = (".json", ".yaml", ".yml", ".csv", ".gguf", *MATRIX_FILES)
-OF_WORKLOAD = MatchedToTime | PowerLimitRun | MeasuredTraining
-"""Measurements that say nothing of another workload."""
+
+
+def _is_of_workload(known: Fitted | None) -> bool:
+    """Whether it was measured of one workload and says nothing of another."""
+    from slipstick.estimators.power.power_limit_run import PowerLimitRun
+    from slipstick.estimators.training.training_estimator import MeasuredTraining
+    from slipstick.estimators.user_measured.measured_time import MatchedToTime
+
+    return isinstance(known, MatchedToTime | PowerLimitRun | MeasuredTraining)
 
 
 def study_workload(
@@ -351,7 +355,7 @@ class Study(Record):
         today = self._asked(*first if self.measured else case, None)
         if case == first or not self.measured:
             return today
-        if case[0] != first[0] and isinstance(today.calibration, OF_WORKLOAD):
+        if case[0] != first[0] and _is_of_workload(today.calibration):
             raise InputError(f"study {self.name!r}: measured = {self.measured!r} is a time of {first[0].name} alone")
         return self._asked(*case, today.calibration)  # the first case was measured: others are its ratio
 
