@@ -246,13 +246,13 @@ class MeasuredSizes(MeasuredTime):
             return MeasuredTraining(tuple(steps)).for_question(workload, machine, run, instead_of)
         if isinstance(instead_of, RequestEstimator):
             doubt = "; ".join(self.contradictions)
-            steps = (
+            ran = (
                 TimedServerRun(seconds, doubt=doubt, where=self.source).step(
                     *instead_of.of_run(row.workload, row.machine, row.run)
                 )
                 for row, seconds in medians
             )
-            return replace(instead_of, known=tuple(steps))
+            return replace(instead_of, known=tuple(ran))
         logs, scatters, points = [], [], []
         for row, times in self.answered:
             seconds = _median(times)
