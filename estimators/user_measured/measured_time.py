@@ -126,20 +126,20 @@ class MeasuredTime:
     def over_sizes(
         self,
         known: Mapping[str, str],
-        asked: Collection[str],
+        sized: Collection[str],
         here: Mapping[str, float],
         answer: Callable[[Mapping[str, float]], AnsweredRow],
     ) -> MeasuredTime:
         """The same as times over sizes, where more than one stood beside them: each row is asked as it was measured.
 
         `known`: names of sizes as columns have them -> their dotted names; others are no sizes.
-        `asked`: those at which rows are asked although one alone stood beside them.
+        `sized`: those at which rows are asked although one alone stood beside them.
         `here`: sizes of the question, by name.
         `answer`: a row by the dotted names of its sizes, as a question.
         Raises InputError where a size is refused, or there are too many.
         """
         values = {name: {row.numbers[name] for row in self.rows if name in row.numbers} for name in known}
-        varied = sorted(name for name, each in values.items() if len(each) > 1 or (each and name in asked))
+        varied = sorted(name for name, each in values.items() if len(each) > 1 or (each and name in sized))
         whole = [row for row in self.rows if all(name in row.numbers for name in varied)]
         if not whole:
             return self

@@ -394,8 +394,8 @@ def _over_sizes(
         short_named = {name if name.startswith("machine.") else name.partition(".")[2]: v for name, v in row.items()}
         return AnsweredRow(short_named, query.workload, query.machine, query.run, query.estimator)
 
-    asked = {name for name, dotted in known.items() if kind == "requests" or dotted.startswith("machine.")}
-    return measured.over_sizes(known, asked, here, answer)
+    sized = {name for name, dotted in known.items() if kind == "requests" or dotted.startswith("machine.")}
+    return measured.over_sizes(known, sized, here, answer)
 
 
 def _for_one_user(
