@@ -12,9 +12,10 @@ Times at several sizes: see `size_law`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,10 @@ from slipstick.workloads.graph.workload_kind import workload_kind
 
 LONGEST = 1e9
 """Seconds: thirty years."""
-MOST_SIZES = 50
+MOST_SIZES, MOST_NAMED = 50, 3
+"""Sizes of a table, and rows of it that are named where they are far off their repeats."""
+MEDIAN = 1.2533
+"""Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
 SCATTER = 0.3
 """Standard deviation of what a model misses where it says nothing of it, in log time."""
 
@@ -88,6 +92,7 @@ class MeasuredTime:
     `source`: in words: "23.4 ms", "run.log (200 steps)".
     `steps`: the same as steps of training whose layout is known; empty where that of the question is meant.
     `rows`: times with the numbers that stood beside each, by name; sizes that do not vary must be the question's.
+    `slips`: rows far off all others, in words.
     """
 
     seconds: float
@@ -95,11 +100,12 @@ class MeasuredTime:
     source: str = ""
     steps: tuple[UpdatedStep, ...] = ()
     rows: tuple[TimedRow, ...] = ()
+    slips: tuple[str, ...] = ()
 
     @property
     def contradictions(self) -> tuple[str, ...]:
-        """What of the file cannot hold together; nothing of one time."""
-        return ()
+        """What of the file cannot hold together."""
+        return self.slips
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= LONGEST:
@@ -114,38 +120,45 @@ class MeasuredTime:
         what was fitted to those.
         Raises InputError where the measured time is shorter than physics allows, or was measured at other sizes.
         """
-        self._require_sizes({**workload.defaults, **run})
+        self._require_sizes({**workload.defaults, **instead_of.run_defaults(machine), **run})
         return self._held(workload, machine, run, instead_of)
 
     def over_sizes(
         self,
         known: Mapping[str, str],
+        sized: Collection[str],
         here: Mapping[str, float],
         answer: Callable[[Mapping[str, float]], AnsweredRow],
     ) -> MeasuredTime:
         """The same as times over sizes, where more than one stood beside them: each row is asked as it was measured.
 
         `known`: names of sizes as columns have them -> their dotted names; others are no sizes.
+        `sized`: those at which rows are asked although one alone stood beside them.
         `here`: sizes of the question, by name.
         `answer`: a row by the dotted names of its sizes, as a question.
         Raises InputError where a size is refused, or there are too many.
         """
         values = {name: {row.numbers[name] for row in self.rows if name in row.numbers} for name in known}
-        varied = sorted(name for name, each in values.items() if len(each) > 1)
+        varied = sorted(name for name, each in values.items() if len(each) > 1 or (each and name in sized))
         whole = [row for row in self.rows if all(name in row.numbers for name in varied)]
-        if not varied or not whole:
+        if not whole:
             return self
-        fixed = {name: each for name, each in values.items() if len(each) == 1}
+        fixed = {name: each for name, each in values.items() if len(each) == 1 and name not in varied}
         sizes_of = [tuple(row.numbers[name] for name in varied) for row in whole]
         if (count := len(set(sizes_of))) > MOST_SIZES:
             raise InputError(
                 f"--measured {self.source}: {count:,} sizes ({', '.join(varied)}): want at most {MOST_SIZES}"
             )
         slips = slips_of_repeats(sizes_of, np.log([row.seconds for row in whole]))
-        by_size: dict[tuple[float, ...], list[TimedRow]] = {}
+        name, by_size = self.source.partition(",")[0], dict[tuple[float, ...], list[TimedRow]]()
         for place, (row, sizes) in enumerate(zip(whole, sizes_of, strict=True)):
             if place not in slips:
                 by_size.setdefault(sizes, []).append(row)
+        said = tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items())
+        if len(said) > MOST_NAMED:
+            said = *said[:MOST_NAMED], f"{DISAGREES}{name}) has {len(said) - MOST_NAMED:,} more as far off: none counts"
+        if not varied:
+            return replace(self, **of_repeats(name, [row.seconds for row in by_size[()]]), slips=said) if said else self
         answered = tuple(
             (answer({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
             for sizes, times in sorted(by_size.items())
@@ -154,11 +167,8 @@ class MeasuredTime:
             replace(row, numbers=FrozenDict({name: each for name, each in row.numbers.items() if name in fixed}))
             for row in self.rows
         )
-        name = self.source.partition(",")[0]
-        return MeasuredSizes(
-            self.seconds, self.deviation, f"{name}, {len(whole)} times", self.steps, kept, answered, FrozenDict(here),
-            tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items()),
-        )  # fmt: skip
+        source = f"{name}, {len(whole)} time{'s' * (len(whole) > 1)}" if whole[0].line else self.source
+        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, said, answered, FrozenDict(here))
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """See `for_question`."""
@@ -166,9 +176,8 @@ class MeasuredTime:
             steps = self.steps or (self._step(workload, machine, run, instead_of),)
             return MeasuredTraining(steps).for_question(workload, machine, run, instead_of)
         if isinstance(instead_of, RequestEstimator):
-            return MeasuredRuns((TimedServerRun(self.seconds, where=self.source),), self.source).for_question(
-                workload, machine, run, instead_of
-            )
+            ran = TimedServerRun(self.seconds, doubt="; ".join(self.slips), where=self.source)
+            return MeasuredRuns((ran,), self.source).for_question(workload, machine, run, instead_of)
         held = MatchedToTime(instead_of, self, workload, machine, FrozenDict({k: float(v) for k, v in run.items()}))
         self._require_possible(self.seconds, held.plain.least, workload, machine, run, instead_of)
         return held
@@ -205,7 +214,7 @@ class MeasuredTime:
     ) -> UpdatedStep:
         """A step of training under the layout of the question."""
         made, layout = law.of_run(workload, machine, run)
-        return UpdatedStep(layout, made.batch, made.sequence, made.precision, self.seconds)
+        return UpdatedStep(layout, made.batch, made.sequence, made.precision, self.seconds, machine)
 
 
 def _sides(best: Estimate, grown: float) -> FrozenDict[float]:
@@ -221,12 +230,10 @@ class MeasuredSizes(MeasuredTime):
 
     `answered`: each size as it was asked, with the times of its rows [s].
     `numbers`: sizes of the question, by name.
-    `slips`: rows far off all others, in words.
     """
 
     answered: tuple[tuple[AnsweredRow, tuple[TimedRow, ...]], ...] = ()
     numbers: FrozenDict[float] = FrozenDict()
-    slips: tuple[str, ...] = ()
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """The estimator times a factor that hangs on the sizes; steps of training and of a server move their laws."""
@@ -238,11 +245,14 @@ class MeasuredSizes(MeasuredTime):
             )
             return MeasuredTraining(tuple(steps)).for_question(workload, machine, run, instead_of)
         if isinstance(instead_of, RequestEstimator):
-            runs = (
-                TimedServerRun(seconds, instead_of.of_run(row.workload, row.machine, row.run)[1], where=self.source)
+            doubt = "; ".join(self.contradictions)
+            ran = (
+                TimedServerRun(seconds, doubt=doubt, where=self.source).step(
+                    *instead_of.of_run(row.workload, row.machine, row.run)
+                )
                 for row, seconds in medians
             )
-            return MeasuredRuns(tuple(runs), self.source).for_question(workload, machine, run, instead_of)
+            return replace(instead_of, known=tuple(ran))
         logs, scatters, points = [], [], []
         for row, times in self.answered:
             seconds = _median(times)
@@ -292,6 +302,18 @@ class MeasuredSizes(MeasuredTime):
                     "same?"
                 )
         return tuple(lines)
+
+
+def of_repeats(name: str, times: Sequence[float]) -> dict[str, Any]:
+    """Fields of a measured time: the median of times [s], the scatter of that, and where they are from."""
+    count = len(times)
+    deviation = float(np.std(np.log(times), ddof=1)) if count > 1 else 0.0
+    steps = f"median of {count:,} steps" if count > 1 else "1 step"
+    return {
+        "seconds": float(np.median(times)),
+        "deviation": MEDIAN * deviation / math.sqrt(count),
+        "source": f"{name}, {steps}",
+    }
 
 
 def _median(rows: Sequence[TimedRow]) -> float:

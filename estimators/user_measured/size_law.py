@@ -92,6 +92,8 @@ class SizeLaw:
 
     def text(self) -> str:
         """What the rows bear out, in words."""
+        if len(self.logs) == 1:
+            return "at 1 size"
         shares = {"no change": 0.0, "a level": 0.0, "a slope over sizes": 0.0, "a course of its own": 0.0}
         for (level, slope, course, _), weight in self.candidates:
             words = "a course of its own" if course else "a slope over sizes" if slope else "a level"

@@ -33,7 +33,7 @@ from slipstick.estimators.user_measured.measured_serving import (
     MeasuredTokens,
     TimedServerRun,
 )
-from slipstick.estimators.user_measured.measured_time import MOST_SIZES, MeasuredTime, TimedRow
+from slipstick.estimators.user_measured.measured_time import MOST_SIZES, MeasuredTime, TimedRow, of_repeats
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_steps import holds_steps, read_measured_steps
 from slipstick.experiments.calibrate.measured_training import holds_training, read_known
@@ -80,8 +80,6 @@ ENDS = ("_s", "_ms", "_us")
 """Of columns that are times."""
 GROUPS = 12
 """Of like lengths, in which the steps of a run stand for the law of their time."""
-MEDIAN = 1.2533
-"""Standard error of a median over that of a mean, of normal values: sqrt(pi / 2)."""
 RUNS, LOCAL, TRACE, MEGATRON = "vllm-bench", "llama-bench", "chrome-trace", "megatron"
 
 
@@ -136,12 +134,9 @@ def _logged(path: str, machine: Machine, kind: Format | None) -> MeasuredTime:
     times = read_log(path).times
     if times is None:
         raise InputError(f"{path}: holds no times")
-    seconds, count = float(np.median(times)), len(times)
-    deviation = float(np.std(np.log(times), ddof=1)) if count > 1 else 0.0
-    steps = f"median of {count:,} steps" if count > 1 else "1 step"
-    source, spread = f"{Path(path).name}, {steps}", MEDIAN * deviation / math.sqrt(count)
     layout = kind is not None and kind.key == MEGATRON and "devices" in read_training_log(path).settings
-    return MeasuredTime(seconds, spread, source, tuple(read_known(path)) if layout else (), _rows(path))
+    ran = tuple(read_known(path)) if layout else ()
+    return MeasuredTime(**of_repeats(Path(path).name, times.tolist()), steps=ran, rows=_rows(path))
 
 
 def _rows(path: str) -> tuple[TimedRow, ...]:

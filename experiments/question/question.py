@@ -376,7 +376,7 @@ def _over_sizes(
         return measured.at_sizes(here)
     if not isinstance(measured, MeasuredTime) or not measured.rows:
         return measured
-    sizes = workload.symbols | workload.defaults.keys()
+    sizes, kind = workload.symbols | workload.defaults.keys(), workload_kind(workload)
     numbers = chosen.run_names(workload, base)
     names = {name for row in measured.rows for name in row.numbers}
     known = {name: name for name in names if name.partition(".")[0] in values}
@@ -394,7 +394,8 @@ def _over_sizes(
         short_named = {name if name.startswith("machine.") else name.partition(".")[2]: v for name, v in row.items()}
         return AnsweredRow(short_named, query.workload, query.machine, query.run, query.estimator)
 
-    return measured.over_sizes(known, here, answer)
+    sized = {name for name, dotted in known.items() if kind == "requests" or dotted.startswith("machine.")}
+    return measured.over_sizes(known, sized, here, answer)
 
 
 def _for_one_user(

@@ -28,7 +28,6 @@ from slipstick.estimators.serving.batching.scheduler import Scheduler
 from slipstick.estimators.serving.deployment import MEMORY_SHARE, Deployment
 from slipstick.estimators.serving.server_config import DEGREES, GUESSED, RULES, deployment_of, laid_out
 from slipstick.estimators.serving.serving_answer import serve
-from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.experiments.serve.serving_text import overload
 from slipstick.experiments.serve.slo_limits import limits_text
@@ -462,17 +461,10 @@ class Search:
 
     def _known(self, name: str, at: Machine) -> tuple[TimedServerStep, ...]:
         """Steps measured on the machine; a run of a server is taken to have had one device where it does not say."""
-        typed = known_time(self.known) if self.known else None
-        if typed is not None and "concurrency" not in typed.numbers:
-            raise InputError(
-                f"--measured {self.known}: a plan has many loads and layouts: say at which it was measured, "
-                f"{typed.text}@concurrency=16,tp=1"
-            )
         load = Traffic(int(self.input_tokens), int(self.output_tokens), 1)
-        devices = typed.numbers.get("tp", 1) if typed else 1
-        wanted = ServingOptions(self.model, name, devices=devices, dtype=self.types[0], cache_type=self.cache_type,
+        wanted = ServingOptions(self.model, name, devices=1, dtype=self.types[0], cache_type=self.cache_type,
                         engine=self.engine, changes={"price": at.price} if at.price is not None else {})  # fmt: skip
-        return steps_of_runs(self.known, wanted, load)
+        return steps_of_runs(self.known, wanted, load, many=True)
 
     def _loads(
         self,

@@ -6,19 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipstick.common.errors import InputError
+from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.engine_steps.measured_steps import TimedServerStep
 from slipstick.estimators.serving.request_estimator import RequestEstimator
 from slipstick.estimators.user_measured.measured_serving import MeasuredTokens
-from slipstick.estimators.user_measured.measured_time import MeasuredTime
+from slipstick.estimators.user_measured.measured_time import MeasuredTime, TimedRow
 from slipstick.experiments.calibrate.measured_argument import known_time
 from slipstick.experiments.calibrate.measured_files import read_known_answer
 from slipstick.experiments.serve.serving_question import ServingOptions
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.runs.traffic import Traffic
 
-NUMBERS = ("concurrency", "tp")
-"""At which a time of a further token may have been measured."""
+NUMBERS = {"concurrency": "concurrency", "tp": "tensor_parallel"}
+"""At which a time of a further token may have been measured, and their names in the run."""
+LOAD = {f"{space}{name}" for space in ("", "run.") for name in ("concurrency", "rate")}
+"""Columns that say how requests came."""
 SHORTEST, LONGEST = 1e-7, 1e4
 """Seconds of a token that some machine may take, as of measured steps."""
 WANTED = (
@@ -27,12 +30,15 @@ WANTED = (
 )
 
 
-def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> tuple[TimedServerStep, ...]:
+def steps_of_runs(
+    known: str | None, wanted: ServingOptions, load: Traffic, *, many: bool = False
+) -> tuple[TimedServerStep, ...]:
     """Steps as long as what was measured says: on the machine as it stands, under the question's software.
 
     `known`: the time of a further token under `load` ("23.4ms"), or under another ("23.4ms@concurrency=64,tp=2"), or
         any file of `read_known_answer` that says something of a server; None: nothing.
     `wanted`: the question; its layout was measured unless `known` names another.
+    `many`: whether `load` is none that was put, so that `known` must name its own.
     Raises InputError where it is none of these, no run has the time of a further token, or a model does not fit.
     """
     if known is None:
@@ -45,13 +51,20 @@ def steps_of_runs(known: str | None, wanted: ServingOptions, load: Traffic) -> t
         typed.only(NUMBERS, "of a further token")
         if not SHORTEST <= typed.seconds <= LONGEST:
             raise InputError(f"--measured {known}: a token takes {SHORTEST:g} to {LONGEST:g} s on any machine")
-        measured = MeasuredTime(typed.seconds, source=typed.text)
-        if "concurrency" in typed.numbers:
-            load = replace(load, users=typed.numbers["concurrency"], rate=None, num_requests=None)
-        if "tp" in typed.numbers:
-            wanted = replace(wanted, tensor=typed.numbers["tp"], devices=None)
+        numbers = FrozenDict({NUMBERS[name]: float(value) for name, value in typed.numbers.items()})
+        rows = (TimedRow(numbers, typed.seconds),) if numbers else ()
+        measured = MeasuredTime(typed.seconds, source=typed.text, rows=rows)
     if measured is None or isinstance(measured, MeasuredTokens):
         raise InputError(f"--measured: not used: {known[:60]}: {WANTED}")
+    if isinstance(measured, MeasuredTime) and any(LOAD & row.numbers.keys() for row in measured.rows):
+        requests = None if typed else load.num_requests
+        load = replace(load, users=1, rate=None, num_requests=requests)  # rows say the users
+    elif isinstance(measured, MeasuredTime) and many:
+        text = typed.text if typed else "25ms"
+        raise InputError(
+            f"--measured {known}: a plan has many loads and layouts: say at which it was measured, "
+            f"{text}@concurrency=16,tp=1, or a column concurrency"
+        )
     server = wanted.question(load, calibration=measured).estimator
     if not isinstance(server, RequestEstimator):
         raise InputError(f"--measured: not used: {known[:60]}: {WANTED}")

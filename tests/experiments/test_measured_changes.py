@@ -147,7 +147,9 @@ def test_times_over_loads_move_a_server_as_they_move_its_requests(tmp_path: Path
 def test_a_server_and_its_requests_know_their_own_run(engine: str, tmp_path: Path) -> None:
     """Steps were made under a library and served without one: no run matched, and the band of a repeat was lost."""
     path = tmp_path / "bench.json"
-    path.write_text(json.dumps({**SERVED, "tp": 1}))
+    fewer = {"num_prompts": 80, "completed": 80, "total_input_tokens": 81920, "total_output_tokens": 10240}
+    fewer["duration"] = 14  # a fifth of the run
+    path.write_text(json.dumps({**SERVED, **fewer, "tp": 1}))
     load = {"concurrency": 16, "output_tokens": 128, "num_requests": 64}
     made = ss.serve(SERVER, BOARD, engine=engine, measured=str(path), **load)  # type: ignore[arg-type]
     settings: dict[str, str | float] = {f"run.{name}": float(value) for name, value in load.items()}
@@ -157,6 +159,40 @@ def test_a_server_and_its_requests_know_their_own_run(engine: str, tmp_path: Pat
         one = asked.quantities[name]
         assert made.band(name, "mean") == pytest.approx((one.value, one.low, one.high), rel=1e-3)  # type: ignore[arg-type]
         assert math.log(made.band(name, "mean")[2] / one.value) == pytest.approx(1.2816 * far, rel=0.1)
+
+
+def test_a_table_of_one_load_is_of_that_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was taken for one user's where none was asked, refused at another load, and a plan took one without a load."""
+    path = tmp_path / "load.csv"
+    path.write_text("concurrency,time_s\n8,0.020\n8,0.0205\n")
+    for users in (1, 16):
+        asked = {"concurrency": users, "num_requests": None}
+        table, words = (_answered(**asked, measured=known) for known in (str(path), "20.25ms@concurrency=8"))
+        assert table.band("tpot", "mean") == pytest.approx(words.band("tpot", "mean"))
+    path.write_text("time_s\n0.020\n0.0205\n")
+    assert run(["plan", "serving", SERVER, "--on", BOARD, "--devices", "1", "--measured", str(path)]) == 2
+    assert "say at which it was measured" in capsys.readouterr().err
+
+
+def test_a_machine_beside_every_row_is_the_one_that_was_measured(tmp_path: Path) -> None:
+    """Rows at another bandwidth than the machine's counted as measured at its own."""
+    path, name = tmp_path / "slow.csv", "machine.clock"
+    today: dict[str, str | float] = {"run.batch": 16384}
+    stated, slow = (ss.question(WORK, BOARD, settings=today | more).answer().time for more in ({}, {name: 0.7e9}))
+    path.write_text(f"{name},time_s\n" + f"0.7e9,{slow!r}\n" * 2)
+    answer = ss.question(WORK, BOARD, settings=today, calibration=read_calibration(None, str(path), BOARD)).answer()
+    assert answer.time == pytest.approx(stated, rel=0.02) and slow > 1.3 * stated
+    assert answer.provenance == "calibrated"
+
+
+def test_a_slip_among_repeats_of_one_point_is_named_and_does_not_count(tmp_path: Path) -> None:
+    times, path = [0.002, 0.00201, 0.00199], tmp_path / "times.csv"
+    answers = []
+    for rows in (times, [*times, 0.12]):
+        path.write_text("time_s\n" + "".join(f"{one}\n" for one in rows))
+        answers.append(ss.question(WORK, BOARD, calibration=read_calibration(None, str(path), BOARD)).answer())
+    assert answers[1].interval() == pytest.approx(answers[0].interval())
+    assert any("line 5: 120 ms) is x59.9" in one and "does not count" in one for one in answers[1].doubts)
 
 
 def test_a_library_that_is_set_is_the_engine_that_was_measured() -> None:
