@@ -154,11 +154,16 @@ class MeasuredTime:
         for place, (row, sizes) in enumerate(zip(whole, sizes_of, strict=True)):
             if place not in slips:
                 by_size.setdefault(sizes, []).append(row)
-        said = tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items())
-        if len(said) > MOST_NAMED:
-            said = *said[:MOST_NAMED], f"{DISAGREES}{name}) has {len(said) - MOST_NAMED:,} more as far off: none counts"
+        notes = tuple(f"{DISAGREES}{name}, {_timed(whole[place])}) is {words}" for place, words in slips.items())
+        if len(notes) > MOST_NAMED:
+            notes = (
+                *notes[:MOST_NAMED],
+                f"{DISAGREES}{name}) has {len(notes) - MOST_NAMED:,} more as far off: none counts",
+            )
         if not varied:
-            return replace(self, **of_repeats(name, [row.seconds for row in by_size[()]]), slips=said) if said else self
+            return (
+                replace(self, **of_repeats(name, [row.seconds for row in by_size[()]]), slips=notes) if notes else self
+            )
         answered = tuple(
             (answer({known[name]: size for name, size in zip(varied, sizes, strict=True)}), tuple(times))
             for sizes, times in sorted(by_size.items())
@@ -168,7 +173,7 @@ class MeasuredTime:
             for row in self.rows
         )
         source = f"{name}, {len(whole)} time{'s' * (len(whole) > 1)}" if whole[0].line else self.source
-        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, said, answered, FrozenDict(here))
+        return MeasuredSizes(self.seconds, self.deviation, source, self.steps, kept, notes, answered, FrozenDict(here))
 
     def _held(self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator) -> Estimator:
         """See `for_question`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from slipstick.common.records import Same
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Op, Workload
@@ -23,13 +24,18 @@ INSERTED = "inserted"
 """Attribute of an operation that a compiler puts into a graph."""
 
 
-@lru_cache(maxsize=16)
 def channels_last(workload: Workload) -> Workload:
     """The workload with a copy before convolutions that read an input of the graph and after those that end it.
 
     A workload whose convolutions keep their layout is returned as it is, and one with sizes open besides its batch, to
     which all flop are in proportion.
     """
+    return _with_copies(Same(workload))
+
+
+@lru_cache(maxsize=16)
+def _with_copies(whole: Same[Workload]) -> Workload:
+    workload = whole.it
     if workload.symbols - {"batch"} or not relaid(workload.bind_known({"batch": 1.0})):
         return workload
     graph = workload.structure
