@@ -139,7 +139,8 @@ def _levels_of(fitted: ServingFit, groups: Mapping[str, str], conditions: Collec
 
 
 def chip_among(names: Collection[str], machine: Machine) -> str:
-    """The name among those fitted of a machine of the same family, cores and memory; else its own.
+    """The name among those fitted of a board of the same family, cores and memory, whatever was set of it since; else
+    its own.
 
     Names that the catalogue lacks stand for nothing but themselves.
     """
@@ -151,7 +152,7 @@ def chip_among(names: Collection[str], machine: Machine) -> str:
         name
         for name, measured in made.items()
         if (measured.family, measured.cores, measured.main_memory)
-        == (machine.family, machine.cores, machine.main_memory)
+        == (machine.family, machine.stated.cores, machine.main_memory)
     ]
     itself = (name for name in alike if made[name].name == machine.name)
     return next(itself, alike[0] if alike else machine.name)
