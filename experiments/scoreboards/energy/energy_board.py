@@ -120,7 +120,7 @@ STEP = {
 """What is expected of a step, with log standard deviations. Factors on the calibrated parts of a step; seconds of the
 host for a step, a sequence (to a power), a further rank (engines of 2024), and a request with images."""
 UNNARROWED = 1.0
-"""Least factor on bands: a model's sizes and its runs on another GPU are twins, which say little of a stranger."""
+"""Least factor on bands: a model's sizes and its runs on another GPU are alike, which say little of other models."""
 OF_AN_ERA = ("kernels", "fixed", "sequence", "step")
 
 
