@@ -19,11 +19,6 @@ from typing import Any
 from slipstick.common.errors import InputError, errors_at
 from slipstick.common.opener import DEFAULT_LIMIT_BYTES, MAX_DEPTH, MEGABYTE, read_bytes
 
-
-def _plain(loader: Any, node: Any) -> Any:
-    return loader.construct_mapping(node) if hasattr(node, "flow_style") else loader.construct_scalar(node)
-
-
 MAX_INTEGER = 10**40
 MAX_CONTAINERS = 2_000_000
 MAX_VALUES = 8_000_000

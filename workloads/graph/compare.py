@@ -53,21 +53,13 @@ def matrix_flop(workload: Workload, phase: str) -> Amount:
 
 def total_bytes(workload: Workload, phase: str) -> Amount:
     """Bytes read and written in a phase; views left out, since most runtimes do them for nothing."""
-    total: Amount = 0
-    for op in workload:
-        if phase_of(op) == phase and op.kind != "view":
-            total = total + op.cost.bytes_moved * op.times
-    return total
+    moving = (op for op in workload if phase_of(op) == phase and op.kind != "view")
+    return sum(op.cost.bytes_moved * op.times for op in moving)
 
 
 def _total(workload: Workload, phase: str, resource: str) -> Amount:
-    total: Amount = 0
-    for op in workload:
-        if phase_of(op) == phase:
-            for name, amount in op.cost.items():
-                if name.startswith(resource):
-                    total = total + amount * op.times
-    return total
+    inside = (op for op in workload if phase_of(op) == phase)
+    return sum(amount * op.times for op in inside for name, amount in op.cost.items() if name.startswith(resource))
 
 
 def summary(workload: Workload) -> dict[str, Amount]:

@@ -156,7 +156,7 @@ class Cost(Mapping[str, Amount]):
     @property
     def flop(self) -> Amount:
         """Operations of all units and data types; a multiply-add is two."""
-        return _total(amount for name, amount in self.items() if name.startswith("flop."))
+        return sum(amount for name, amount in self.items() if name.startswith("flop."))
 
     @property
     def bytes_moved(self) -> Amount:
@@ -173,13 +173,6 @@ class Cost(Mapping[str, Amount]):
         """flop per byte moved; infinite where nothing is moved."""
         moved = self.bytes_moved
         return self.flop / moved if moved != 0 else float("inf")
-
-
-def _total(amounts: Iterator[Amount]) -> Amount:
-    total: Amount = 0
-    for amount in amounts:
-        total = total + amount
-    return total
 
 
 def symbols_of(amount: Amount) -> frozenset[str]:

@@ -40,10 +40,8 @@ def resident_bytes(workload: Workload) -> Sized:
 def _narrow(workload: Workload, parameters: float, stored: str) -> Amount:
     """Bytes of parameters of which some products have theirs in a narrow format, the rest in 16 bits."""
     wide, narrow = 2.0, SIZE_BYTES[stored]
-    saved: Amount = 0
-    for op in workload:
-        if op.dtype == stored or op.attributes.get("weights") == stored:
-            saved = saved + op.times * op.dims["batch"] * op.dims["m"] * op.dims["k"] * (wide - narrow)
+    stored_so = (op for op in workload if stored in (op.dtype, op.attributes.get("weights")))
+    saved = sum(op.times * op.dims["batch"] * op.dims["m"] * op.dims["k"] * (wide - narrow) for op in stored_so)
     left = parameters * wide - saved
     return left if is_symbolic(left) and left.free_symbols else max(float(left), parameters * narrow)
 

@@ -25,10 +25,7 @@ def counted_instructions(op: Op) -> Amount:
     if stated != 0:
         return stated
     if op.body is not None:
-        inside: Amount = 0
-        for inner in op.body:
-            inside = inside + counted_instructions(inner) * inner.times
-        return inside
+        return sum(counted_instructions(inner) * inner.times for inner in op.body)
     if op.kind in FREE_KINDS:
         return 0
     arithmetic: Amount = 0

@@ -15,6 +15,7 @@ import numpy as np
 from slipstick.common.size_column import Sized, number
 from slipstick.workloads.graph.cost import SIZE_BYTES
 from slipstick.workloads.graph.kinds import family_of
+from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.workload import Op, Workload
 
 RESULT = frozenset(("relu", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "reciprocal", "threshold"))
@@ -65,10 +66,7 @@ def tape(workload: Workload) -> tuple[Taped, ...]:
     """
     forward = [op for op in workload if op.attributes.get("phase", "forward") == "forward"]
     named = {op.name: op for op in forward}
-    makers: dict[str, list[str]] = {op.name: [] for op in forward}
-    for before, after in workload.edges:
-        if before in named and after in named:
-            makers[after].append(before)
+    makers = Neighbours.of(named, (edge for edge in workload.edges if named.keys() >= {*edge})).before
     storages: dict[str, tuple[str, ...]] = {}
     needs: dict[str, bool] = {}
     taped: list[Taped] = []

@@ -40,10 +40,7 @@ def workload_html(workload: Workload) -> str:
     head = f"{workload.name}: {len(workload):,} operations"
     free = sorted(workload.symbols - set(workload.defaults))
     if free:
-        counts: dict[str, int] = {}
-        for operation in workload.operations:
-            counts[operation.kind] = counts.get(operation.kind, 0) + 1
-        counted = [(kind, f"{count:,}") for kind, count in sorted(counts.items(), key=lambda one: -one[1])]
+        counted = [(kind, f"{count:,}") for kind, count in Counter(workload.kinds).most_common()]
         return html_table(("kind", "count"), counted, f"{head}; free: {', '.join(free)}")
     sums: dict[str, list[float]] = {}
     for operation in workload.bound().operations:

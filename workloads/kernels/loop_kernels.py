@@ -175,9 +175,7 @@ def loop_workload(name: str, kernel: LoopKernel) -> Workload:
     Bytes are those of each array once, as STREAM counts them; what caches add is the estimator's to say.
     """
     lengths = {axis: symbol(axis) for axis in AXES[: kernel.dimensions]}
-    iterations = 1
-    for length in lengths.values():
-        iterations = iterations * length
+    iterations = prod(lengths.values())
     cost = Cost(
         {
             "flop.vector.float64": kernel.flop * iterations,

@@ -6,14 +6,20 @@ makes them again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.kinds import operation
+from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_kind import WHOLE, workload_kind
+
+Beside: TypeAlias = Mapping[str, Mapping[str, None]]
+"""Of each operation those that read it, or those that it reads."""
 
 
 def flash_attention(workload: Workload) -> Workload:
@@ -24,11 +30,8 @@ def flash_attention(workload: Workload) -> Workload:
     else reads stays as it is.
     """
     known = {op.name: op for op in workload}
-    after: dict[str, list[str]] = {}
-    before: dict[str, list[str]] = {}
-    for first, second in workload.edges:
-        after.setdefault(first, []).append(second)
-        before.setdefault(second, []).append(first)
+    graph = Neighbours.of(known, workload.edges)
+    after, before = graph.after, graph.before
     place: dict[str, str] = {}
     made: dict[str, Op] = {}
     causal: dict[str, Attribute] = {"causal": True} if workload.metadata.get("network") == "gpt" else {}
@@ -79,11 +82,11 @@ def in_one_kernel(workload: Workload, attention: str) -> Workload:
     return made if attention == "flash" else workload
 
 
-def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:
+def _chain(scores: Op, known: dict[str, Op], after: Beside) -> list[str]:
     """From the scores to the weighted values, what drops shares at random included; empty where there is none."""
     chain, name, softmax = [scores.name], scores.name, False
     while True:
-        readers = [reader for reader in after.get(name, []) if not _is_backward(known[reader])]
+        readers = [reader for reader in after[name] if not _is_backward(known[reader])]
         row = readers if len(readers) == 1 else _dropped(readers, known, after)
         if not row:
             return []
@@ -98,14 +101,14 @@ def _chain(scores: Op, known: dict[str, Op], after: dict[str, list[str]]) -> lis
             return []
 
 
-def _dropped(readers: list[str], known: dict[str, Op], after: dict[str, list[str]]) -> list[str]:
+def _dropped(readers: list[str], known: dict[str, Op], after: Beside) -> list[str]:
     """A mask drawn for the shares, and the product with it that also reads them; empty where two readers are not so."""
     if len(readers) != 2:
         return []
     for first, last in (readers, readers[::-1]):
         row = [first]
         while known[row[-1]].kind in ("elementwise", "view"):
-            ahead = [reader for reader in after.get(row[-1], []) if not _is_backward(known[reader])]
+            ahead = [reader for reader in after[row[-1]] if not _is_backward(known[reader])]
             if ahead == [last]:
                 return [*row, last]
             if len(ahead) != 1:
@@ -118,14 +121,10 @@ def _is_backward(op: Op) -> bool:
     return ".backward" in op.name or op.attributes.get("phase") == "backward"
 
 
-def _around_softmax(
-    chain: list[str], known: dict[str, Op], after: dict[str, list[str]], before: dict[str, list[str]]
-) -> list[str]:
+def _around_softmax(chain: list[str], known: dict[str, Op], after: Beside, before: Beside) -> list[str]:
     """The four products of the backward pass, the softmax's between them, and what is elementwise on the way."""
     at = next(index for index, name in enumerate(chain) if known[name].kind == "softmax")
-    starts = [
-        reader for reader in after.get(chain[at], []) if known[reader].kind == "softmax" and _is_backward(known[reader])
-    ]
+    starts = [reader for reader in after[chain[at]] if known[reader].kind == "softmax" and _is_backward(known[reader])]
     if len(starts) != 1:
         return []
     parts = {*starts, *_to_products(starts[0], known, after), *_to_products(starts[0], known, before)}
@@ -136,13 +135,13 @@ def _around_softmax(
     return [name for name in known if name in parts] if alike and len(products) == GRADIENTS else []
 
 
-def _to_products(start: str, known: dict[str, Op], beside: dict[str, list[str]]) -> set[str]:
+def _to_products(start: str, known: dict[str, Op], beside: Beside) -> set[str]:
     """Operations of the backward pass from a place to the next products, where only elementwise ones lie between."""
     parts: set[str] = set()
     rows = [[start]]
     while rows:
         row = rows.pop()
-        for name in beside.get(row[-1], []):
+        for name in beside[row[-1]]:
             op = known[name]
             if not _is_backward(op) or name in row:
                 continue

@@ -47,13 +47,11 @@ def fused(workload: Workload, free_kinds: tuple[str, ...] = FREE) -> Workload:
 
 def _converted_once(workload: Workload) -> Workload:
     """One conversion of a result for all that read it, where eager code has one for each."""
-    sources: dict[str, set[str]] = {}
-    for before, after in workload.edges:
-        sources.setdefault(after, set()).add(before)
+    sources = Neighbours.of(workload.names, workload.edges).before
     first: dict[object, str] = {}
     instead: dict[str, str] = {}
     for op in workload:
-        if op.attributes.get("function") == CAST and (made := sources.get(op.name)):
+        if op.attributes.get("function") == CAST and (made := sources[op.name]):
             instead[op.name] = first.setdefault((frozenset(made), op.cost, op.times), op.name)
     twice = {name for name, kept in instead.items() if name != kept}
     if not twice:

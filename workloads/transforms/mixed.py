@@ -13,6 +13,7 @@ from dataclasses import replace
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, Cost
 from slipstick.workloads.graph.kinds import ROWS, family_of, operation, product
+from slipstick.workloads.graph.order import Neighbours
 from slipstick.workloads.graph.work import AXES
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.transforms.dtype import in_dtype, rewritten
@@ -62,9 +63,7 @@ class _Types:
     def __init__(self, workload: Workload, dtype: str) -> None:
         self.dtype = dtype
         self.known = {op.name: op for op in workload}
-        self.makers: dict[str, list[str]] = {name: [] for name in self.known}
-        for before, after in workload.edges:
-            self.makers[after].append(before)
+        self.makers = Neighbours.of(self.known, workload.edges).before
         self.wide: set[str] = set()
         self.operations: list[Op] = []
         self.edges: dict[tuple[str, str], None] = {}

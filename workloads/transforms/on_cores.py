@@ -84,9 +84,7 @@ def _summed(
 ) -> tuple[list[Op], list[tuple[str, str]]]:
     """The same with one sum of all gradients over the cores, and their mean, before the updates."""
     names = {op.name for op in updates}
-    elements: Amount = 0
-    for op in updates:
-        elements = elements + op.dims["elements"] * op.times
+    elements = sum(op.dims["elements"] * op.times for op in updates)
     facts = {"function": "all_reduce", "phase": "backward"}
     total = operation(SUM, "collective", {"elements": elements, "participants": cores}, updates[0].dtype, facts)
     dims = {"elements": elements, "reads": elements, "writes": elements}

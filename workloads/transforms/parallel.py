@@ -51,9 +51,7 @@ def data_parallel(workload: Workload, bucket_bytes: float = BUCKET_BYTES) -> Wor
     gathers, edges = [], list(share.edges)
     after: dict[int, list[Op]] = {}
     for number, bucket in enumerate(_buckets(ready, bucket_bytes)):
-        elements: Amount = 0
-        for op in bucket:
-            elements = elements + op.dims["elements"]
+        elements = sum(op.dims["elements"] for op in bucket)
         last = max((place[gradient] for op in bucket for gradient in made[op.name]), default=-1)
         for name, times, function in (
             (f"gradients{number}.all_reduce", 1 - states, "all_reduce"),
