@@ -35,22 +35,36 @@ from slipstick.common.opener import head, read_bytes
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events
 from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
 
-Field = tuple[int, int | memoryview]
-"""Number of the field, and its value: whole numbers as unsigned 64 bits, all else as bytes."""
+
+class Message(dict[int, list[int | memoryview]]):
+    """The fields of a message by their numbers, in file order; of a field that is to be there once, the last counts."""
+
+    def number(self, field: int) -> int:
+        """A whole number, as unsigned 64 bits; 0 where there is none."""
+        return next((one for one in reversed(self.get(field, ())) if isinstance(one, int)), 0)
+
+    def text(self, field: int) -> str:
+        """A text, broken letters replaced; "" where there is none."""
+        return next((bytes(one).decode("utf-8", "replace") for one in self.messages(field)[::-1]), "")
+
+    def messages(self, field: int) -> list[memoryview]:
+        """Nested messages."""
+        return [one for one in self.get(field, ()) if isinstance(one, memoryview)]
 
 
-def fields(message: memoryview, source: str) -> Iterator[Field]:
-    """The fields of a message in file order.
+def parsed(message: memoryview, source: str) -> Message:
+    """The fields of a message.
 
     Raises InputError where the bytes are no message.
     """
+    found = Message()
     place, end = 0, len(message)
     while place < end:
         tag, place = _number(message, place, source)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
             value, place = _number(message, place, source)
-            yield number, value
+            found.setdefault(number, []).append(value)
             continue
         if wire == 2:
             length, place = _number(message, place, source)
@@ -60,8 +74,9 @@ def fields(message: memoryview, source: str) -> Iterator[Field]:
             raise InputError(f"{source}: not a protocol buffer (wire type {wire})")
         if length > end - place:
             raise InputError(f"{source}: a field of {length} bytes, {end - place} are left: cut, or no protocol buffer")
-        yield number, message[place : place + length]
+        found.setdefault(number, []).append(message[place : place + length])
         place += length
+    return found
 
 
 def _number(message: memoryview, place: int, source: str) -> tuple[int, int]:
@@ -74,11 +89,6 @@ def _number(message: memoryview, place: int, source: str) -> tuple[int, int]:
             return value, place
         shift += 7
     raise InputError(f"{source}: a number that does not end: cut, or no protocol buffer")
-
-
-def text_of(value: int | memoryview) -> str:
-    """A field of text; broken letters are replaced."""
-    return str(value) if isinstance(value, int) else bytes(value).decode("utf-8", "replace")
 
 
 def signed(value: int) -> int:
@@ -279,89 +289,52 @@ def read_trace(path: str | os.PathLike[str]) -> list[StepProfile]:
 def xplane_events(path: str | os.PathLike[str]) -> Iterator[ProfiledEvent]:
     """All events of an XPlane profile, plane by plane."""
     source = str(path)
-    space = memoryview(read_bytes(path, LARGEST))
-    for number, plane in fields(space, source):
-        if number == _PLANES and isinstance(plane, memoryview):
-            yield from _plane_events(plane, source)
+    for plane in parsed(memoryview(read_bytes(path, LARGEST)), source).messages(_PLANES):
+        told = parsed(plane, source)
+        events, stats = (_names(told.messages(field), source) for field in (_EVENT_NAMES, _STAT_NAMES))
+        for line in told.messages(_LINES):
+            yield from _line_events(parsed(line, source), told.text(_NAME), events, stats, source)
 
 
-def _plane_events(plane: memoryview, source: str) -> Iterator[ProfiledEvent]:
-    name, lines = "", []
-    events: dict[int, str] = {}
-    stats: dict[int, str] = {}
-    for number, value in fields(plane, source):
-        if number == _NAME:
-            name = text_of(value)
-        elif isinstance(value, int):
-            continue
-        elif number == _LINES:
-            lines.append(value)
-        elif number in (_EVENT_NAMES, _STAT_NAMES):
-            key, label = _entry(value, source)
-            (events if number == _EVENT_NAMES else stats)[key] = label
-    for line in lines:
-        yield from _line_events(line, name, events, stats, source)
-
-
-def _entry(entry: memoryview, source: str) -> tuple[int, str]:
-    """Key and name of an entry of the map of events' or of arguments' names."""
-    key, label = 0, ""
-    for number, value in fields(entry, source):
-        if number == 1 and isinstance(value, int):
-            key = value
-        elif number == 2 and isinstance(value, memoryview):
-            label = next((text_of(content) for inner, content in fields(value, source) if inner == 2), "")
-    return key, label
+def _names(entries: Sequence[memoryview], source: str) -> dict[int, str]:
+    """A map's names by their keys: of events, or of arguments."""
+    made = [parsed(entry, source) for entry in entries]
+    return {one.number(1): "".join(parsed(inner, source).text(2) for inner in one.messages(2)[-1:]) for one in made}
 
 
 def _line_events(
-    line: memoryview, plane: str, names: dict[int, str], stats: dict[int, str], source: str
+    line: Message, plane: str, names: dict[int, str], stats: dict[int, str], source: str
 ) -> Iterator[ProfiledEvent]:
-    name, shown, clock, events = "", "", 0, []
-    for number, value in fields(line, source):
-        if number == _LINE_NAME:
-            name = text_of(value)
-        elif number == _SHOWN_NAME:
-            shown = text_of(value)
-        elif number == _LINE_CLOCK and isinstance(value, int):
-            clock = signed(value)
-        elif number == _LINE_EVENTS and isinstance(value, memoryview):
-            events.append(value)
+    shown, clock = line.text(_SHOWN_NAME) or line.text(_LINE_NAME), signed(line.number(_LINE_CLOCK)) * NANO
     wanted = {key for key, label in stats.items() if label in (STEP, OPERATION)}
-    for event in events:
-        kind, offset, duration, step, operation = 0, 0, 0, None, None
-        for number, value in fields(event, source):
-            if number == 4 and isinstance(value, memoryview):
-                if wanted:
-                    key, stat = _stat(value, stats, source)
-                    if key in wanted and stats[key] == STEP:
-                        step = int(stat) if stat.isdecimal() and len(stat) < 19 else None
-                    elif key in wanted:
-                        operation = stat
-            elif isinstance(value, int):
-                if number == 1:
-                    kind = value
-                elif number == 2:
-                    offset = signed(value)
-                elif number == 3:
-                    duration = max(0, signed(value))
-        start = clock * NANO + offset * PICO
-        yield ProfiledEvent(plane, shown or name, names.get(kind, ""), start, duration * PICO, step, operation)
+    for entry in line.messages(_LINE_EVENTS):
+        event = parsed(entry, source)
+        given = [parsed(one, source) for one in event.messages(4)] if wanted else []
+        said = {stats[one.number(1)]: _value(one, stats) for one in given if one.number(1) in wanted}
+        offset, duration = signed(event.number(2)), max(0, signed(event.number(3)))
+        yield ProfiledEvent(
+            plane,
+            shown,
+            names.get(event.number(1), ""),
+            clock + offset * PICO,
+            duration * PICO,
+            _whole(said.get(STEP, "")),
+            said.get(OPERATION),
+        )
 
 
-def _stat(stat: memoryview, names: dict[int, str], source: str) -> tuple[int, str]:
-    """Key and value, as text, of an argument; a value may be the name of another argument."""
-    key, text = 0, ""
-    for number, value in fields(stat, source):
-        if number == 1 and isinstance(value, int):
-            key = value
-        elif number in (3, 4) and isinstance(value, int):
-            text = str(signed(value))
-        elif number == 5:
-            text = text_of(value)
-        elif number == 7 and isinstance(value, int):
-            text = names.get(value, "")
-    return key, text
+def _value(stat: Message, names: dict[int, str]) -> str:
+    """The value of an argument, as text; it may be the name of another argument."""
+    if 5 in stat:
+        return stat.text(5)
+    if 7 in stat:
+        return names.get(stat.number(7), "")
+    return "".join(str(signed(stat.number(field))) for field in (3, 4) if field in stat)
+
+
+def _whole(text: str) -> int | None:
+    """The number of a step, where a text says one."""
+    return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
 def trace_events(path: str | os.PathLike[str]) -> Iterator[ProfiledEvent]:
@@ -390,7 +363,7 @@ def trace_events(path: str | os.PathLike[str]) -> Iterator[ProfiledEvent]:
             str(event.get("name")),
             float(start) * MICRO,
             float(duration) * MICRO,
-            int(step) if step.isdecimal() and len(step) < 19 else None,
+            _whole(step),
             str(operation) if operation else None,
         )
 
