@@ -7,7 +7,7 @@ features and `n` rows of input (tokens), the column-major view that vendors' pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipstick.common.errors import InputError
@@ -48,6 +48,7 @@ __all__ = [
     "Kind",
     "KindFamily",
     "Work",
+    "convolution_dims",
     "family_of",
     "operation",
     "product",
@@ -248,6 +249,23 @@ def operation(
     facts = dict(attributes or {})
     cost = entry.work(dims, facts).cost(dtype)
     return Op(name, kind, FrozenDict(dict(dims)), dtype, cost, times, FrozenDict(facts), body)
+
+
+def convolution_dims(
+    batch: Amount,
+    channels_in: Amount,
+    channels_out: Amount,
+    groups: Amount,
+    given: Sequence[Amount],
+    made: Sequence[Amount],
+    kernel: Sequence[Amount],
+) -> dict[str, Amount]:
+    """Dims of a convolution of one to three axes: sizes of its input, its result and its window."""
+    dims = {"batch": batch, "channels_in": channels_in, "channels_out": channels_out, "groups": groups}
+    for part, sizes in (("in", given), ("out", made), ("kernel", kernel)):
+        whole = (1,) * (len(AXES) - len(sizes)) + tuple(sizes)
+        dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, whole, strict=True)}
+    return dims
 
 
 def stored_norm(elements: Amount, channels: Amount) -> tuple[str, dict[str, Amount], dict[str, Attribute]]:

@@ -68,7 +68,7 @@ class GradientTape:
         self,
         name: str,
         kind: str,
-        dims: dict[str, Amount],
+        dims: Mapping[str, Amount],
         after: Sequence[str | None] = (),
         facts: Mapping[str, Attribute] | None = None,
         times: Amount = 1,
@@ -80,6 +80,26 @@ class GradientTape:
         self.operations.append(operation(name, kind, dims, self.dtype, attributes, times=times, body=body))
         self.edges += [(before, name) for before in dict.fromkeys(after) if before is not None]
         return name
+
+    def _product(
+        self,
+        name: str,
+        m: Amount,
+        n: Amount,
+        k: Amount,
+        after: Sequence[str | None],
+        facts: Mapping[str, Attribute] | None = None,
+        times: Amount = 1,
+        batch: Amount = 1,
+    ) -> str:
+        """A matrix product (m, k) x (k, n), `batch` of them."""
+        return self._add(name, "gemm", {"batch": batch, "m": m, "n": n, "k": k}, after, facts, times)
+
+    def _sum(self, name: str, elements: Amount, outputs: Amount, after: Sequence[str], times: Amount = 1) -> str:
+        """Sums of so many elements."""
+        return self._add(
+            name, "reduction", {"elements": elements, "outputs": outputs}, after, {"function": "sum"}, times
+        )
 
     def _parameter(self, name: str, elements: Amount) -> None:
         self.parameters[name] = self.parameters.get(name, 0) + elements
@@ -94,12 +114,29 @@ class GradientTape:
         self._layers.append(_Layer(tuple(inputs), output, backward, name))
         return output
 
+    def _with_gradient(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        shape: Sequence[Amount],
+        made_by: str,
+        kind: str,
+        dims: Mapping[str, Amount],
+        facts: Mapping[str, Attribute],
+        after: Sequence[str] = (),
+    ) -> Value:
+        """A layer with the one operation that makes the gradients of its inputs, behind others too (`after`)."""
+
+        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
+            return [(self._add(f"{name}.backward", kind, dims, [*gradient, *after], facts),)] * len(inputs)
+
+        return self._layer(name, inputs, shape, made_by, backward)
+
     def _learn(self, name: str, made_by: str) -> None:
         self._weight_gradients.setdefault(name, []).append(made_by)
 
     def _learn_bias(self, name: str, elements: Amount, outputs: Amount, gradient: Sequence[str]) -> None:
-        sizes = {"elements": elements, "outputs": outputs}
-        self._learn(name, self._add(f"{name}.backward_bias", "reduction", sizes, gradient, {"function": "sum"}))
+        self._learn(name, self._sum(f"{name}.backward_bias", elements, outputs, gradient))
 
     def inference(self, **defaults: float) -> Workload:
         """The forward pass alone."""
@@ -141,15 +178,14 @@ class GradientTape:
         return (self._add(f"{layer.name}.backward_sum", "elementwise", dims, parts, {"function": "add"}),)
 
     def _workload(self, name: str, defaults: dict[str, float], uncounted: tuple[str, ...] = ()) -> Workload:
-        total: Amount = 0
-        for elements in self.parameters.values():
-            total = total + elements
         return Workload(
             name,
             tuple(self.operations),
             tuple(dict.fromkeys(self.edges)),
             FrozenDict(defaults),
-            FrozenDict({"parameters": total, "network": self.name, WORK: program_kind(self.operations)}),
+            FrozenDict(
+                {"parameters": sum(self.parameters.values()), "network": self.name, WORK: program_kind(self.operations)}
+            ),
             uncounted,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slipstick.common.errors import InputError
 from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import AXES, product
+from slipstick.workloads.graph.kinds import convolution_dims, product
 from slipstick.workloads.graph.workload import Attribute
 from slipstick.workloads.layers.gradient_tape import GradientTape, Value, flags
 
@@ -45,14 +45,7 @@ class ImageLayers(GradientTape):
             for size, k, s, p in zip(x.shape[2:], kernel, strides, paddings, strict=True)
         )
         self._parameter(name, channels_in // groups * channels * product(kernel) + (channels if bias else 0))
-        dims: dict[str, Amount] = {
-            "batch": x.shape[0],
-            "channels_in": channels_in,
-            "channels_out": channels,
-            "groups": groups,
-        }
-        for part, sizes in (("in", x.shape[2:]), ("out", places), ("kernel", tuple(kernel))):
-            dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1,) * (3 - rank) + tuple(sizes), strict=True)}
+        dims = convolution_dims(x.shape[0], channels_in, channels, groups, x.shape[2:], places, kernel)
         facts: dict[str, Attribute] = {"stride": strides, "padding": paddings}
         return self._convolved(name, x, (x.shape[0], channels, *places), dims, facts, bias=bias)
 
@@ -61,9 +54,7 @@ class ImageLayers(GradientTape):
         batch, inputs, *sides = x.shape
         places = tuple(stride * side for side in sides)
         self._parameter(name, inputs * channels * kernel**2 + channels)
-        dims: dict[str, Amount] = {"batch": batch, "channels_in": inputs, "channels_out": channels, "groups": 1}
-        for part, sizes in (("in", tuple(sides)), ("out", places), ("kernel", (kernel, kernel))):
-            dims |= {f"{part}_{axis}": size for axis, size in zip(AXES, (1, *sizes), strict=True)}
+        dims = convolution_dims(batch, inputs, channels, 1, sides, places, (kernel, kernel))
         facts: dict[str, Attribute] = {"stride": (stride, stride), "transposed": True}
         return self._convolved(name, x, (batch, channels, *places), dims, facts, bias=True)
 
@@ -72,7 +63,7 @@ class ImageLayers(GradientTape):
         name: str,
         x: Value,
         shape: tuple[Amount, ...],
-        dims: dict[str, Amount],
+        dims: Mapping[str, Amount],
         facts: Mapping[str, Attribute],
         *,
         bias: bool,
@@ -80,8 +71,8 @@ class ImageLayers(GradientTape):
         made = self._add(name, "convolution", dims, [x.made_by], {**facts, **flags(bias=bias)})
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            after = [*gradient, x.made_by]
             weight = {**facts, "pass": "backward_weight"}
+            after = [*gradient, x.made_by]
             self._learn(name, self._add(f"{name}.backward_weight", "convolution", dims, after, weight))
             if bias:
                 self._learn_bias(name, shape[0] * shape[1] * product(shape[2:]), shape[1], gradient)
@@ -98,30 +89,16 @@ class ImageLayers(GradientTape):
         shape = (*x.shape[:2], *places)
         dims: dict[str, Amount] = {"inputs": x.elements, "outputs": product(shape), "window": window ** len(places)}
         made = self._add(name, "pool", dims, [x.made_by], {"function": function})
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (
-                    self._add(
-                        f"{name}.backward", "pool", dims, [*gradient, made], {"function": function, "pass": "backward"}
-                    ),
-                )
-            ]
-
-        return self._layer(name, [x], shape, made, backward)
+        back = {"function": function, "pass": "backward"}
+        return self._with_gradient(name, [x], shape, made, "pool", dims, back, (made,))
 
     def global_average(self, name: str, x: Value) -> Value:
         """The mean of each channel of an image."""
         shape = x.shape[:2]
         dims: dict[str, Amount] = {"inputs": x.elements, "outputs": product(shape), "window": product(x.shape[2:])}
         made = self._add(name, "pool", dims, [x.made_by], {"function": "average"})
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (self._add(f"{name}.backward", "pool", dims, gradient, {"function": "average", "pass": "backward"}),)
-            ]
-
-        return self._layer(name, [x], shape, made, backward)
+        back = {"function": "average", "pass": "backward"}
+        return self._with_gradient(name, [x], shape, made, "pool", dims, back)
 
 
 def windows(size: Amount, kernel: int, stride: int, padding: int, where: str) -> Amount:

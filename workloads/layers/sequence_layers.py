@@ -23,18 +23,8 @@ class SequenceLayers(GradientTape):
         made = self._add(name, "elementwise", dims, [a.made_by, b.made_by], {"function": "add"})
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (
-                    self._add(
-                        f"{name}.backward_{which}",
-                        "reduction",
-                        {"elements": elements, "outputs": x.elements},
-                        gradient,
-                        {"function": "sum"},
-                    ),
-                )
-                for which, x in (("left", a), ("right", b))
-            ]
+            sides = (("left", a), ("right", b))
+            return [(self._sum(f"{name}.backward_{side}", elements, x.elements, gradient),) for side, x in sides]
 
         return self._layer(name, [a, b], shape, made, backward)
 
@@ -64,22 +54,14 @@ class SequenceLayers(GradientTape):
         """a (batch, rows, inner) times b (batch, inner, columns), batch over whatever is left of a's elements."""
         batch = a.elements / (rows * inner)
         batch = batch if not isinstance(batch, float) else int(batch)
-        made = self._add(name, "gemm", {"batch": batch, "m": columns, "n": rows, "k": inner}, [a.made_by, b.made_by])
+        made = self._product(name, columns, rows, inner, [a.made_by, b.made_by], batch=batch)
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            to_a = self._add(
-                f"{name}.backward_left",
-                "gemm",
-                {"batch": batch, "m": inner, "n": rows, "k": columns},
-                [*gradient, b.made_by],
-            )
-            to_b = self._add(
-                f"{name}.backward_right",
-                "gemm",
-                {"batch": batch, "m": columns, "n": inner, "k": rows},
-                [*gradient, a.made_by],
-            )
-            return [(to_a,), (to_b,)]
+            sides = (("left", inner, rows, columns, b), ("right", columns, inner, rows, a))
+            return [
+                (self._product(f"{name}.backward_{side}", m, n, k, [*gradient, other.made_by], batch=batch),)
+                for side, m, n, k, other in sides
+            ]
 
         return self._layer(name, [a, b], shape, made, backward)
 
@@ -95,14 +77,8 @@ class SequenceLayers(GradientTape):
         dims: dict[str, Amount] = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "queries": queries}
         dims |= {"keys": keys, "head_dim": size, "value_dim": size}
         made_by, facts = [query.made_by, key.made_by, value.made_by], flags(causal=keys == queries)
-        made = self._add(name, "attention", dims, made_by, facts)
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            after = [*gradient, made]
-            back = self._add(f"{name}.backward", "attention", dims, after, {**facts, "pass": "backward"})
-            return [(back,)] * 3
-
-        return self._layer(name, [query, key, value], query.shape, made, backward)
+        made, back = self._add(name, "attention", dims, made_by, facts), {**facts, "pass": "backward"}
+        return self._with_gradient(name, [query, key, value], query.shape, made, "attention", dims, back, (made,))
 
     def kept(self, name: str, x: Value) -> Value:
         """What is written into a cache for later steps to read."""
@@ -133,13 +109,7 @@ class SequenceLayers(GradientTape):
         made: list[str] = []
         directions = [name, f"{name}.reverse"][: 2 if bidirectional else 1]
         for each in directions:
-            projected = self._add(
-                f"{each}.inputs",
-                "gemm",
-                {"batch": 1, "m": gates * hidden, "n": tokens, "k": width},
-                [x.made_by],
-                {"bias": True},
-            )
+            projected = self._product(f"{each}.inputs", gates * hidden, tokens, width, [x.made_by], {"bias": True})
             body = recurrent_step(function, batch, hidden, self.dtype)
             made.append(self._add(f"{each}.steps", "recurrent", step, [projected], {"function": function}, steps, body))
         last = made[0]
@@ -164,22 +134,11 @@ class SequenceLayers(GradientTape):
                     steps,
                 )
                 for what, k in (("inputs", width), ("steps", hidden)):
-                    weight = self._add(
-                        f"{each}.{what}.backward_weight",
-                        "gemm",
-                        {"batch": 1, "m": k, "n": gates * hidden, "k": tokens},
-                        [back],
-                    )
+                    weight = self._product(f"{each}.{what}.backward_weight", k, gates * hidden, tokens, [back])
                     self._learn(name, weight)
                 if x.needs_gradient:
-                    to_input.append(
-                        self._add(
-                            f"{each}.inputs.backward_data",
-                            "gemm",
-                            {"batch": 1, "m": width, "n": tokens, "k": gates * hidden},
-                            [back],
-                        )
-                    )
+                    data = self._product(f"{each}.inputs.backward_data", width, tokens, gates * hidden, [back])
+                    to_input.append(data)
             return [tuple(to_input)]
 
         return self._layer(name, [x], (batch, steps, outputs), last, backward)

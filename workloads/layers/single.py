@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipstick.workloads.graph.cost import Amount
-from slipstick.workloads.graph.kinds import SIZE_BYTES, operation
+from slipstick.workloads.graph.kinds import SIZE_BYTES, convolution_dims, operation
 from slipstick.workloads.graph.workload import Attribute, Op
 
 __all__ = ["SIZE_BYTES", "convolution", "dense", "elementwise", "gemm", "pool"]
@@ -57,21 +57,8 @@ def convolution(
     >>> op.cost["flop.matrix.float32"] == 2 * 8 * 56 * 56 * 128 * 64 * 9
     True
     """
-    dims: dict[str, Amount] = {
-        "batch": batch,
-        "channels_in": channels_in,
-        "channels_out": channels_out,
-        "groups": groups,
-        "in_depth": 1,
-        "in_height": (out[0] - 1) * stride + kernel[0],
-        "in_width": (out[1] - 1) * stride + kernel[1],
-        "out_depth": 1,
-        "out_height": out[0],
-        "out_width": out[1],
-        "kernel_depth": 1,
-        "kernel_height": kernel[0],
-        "kernel_width": kernel[1],
-    }
+    given = [(size - 1) * stride + window for size, window in zip(out, kernel, strict=True)]
+    dims = convolution_dims(batch, channels_in, channels_out, groups, given, out, kernel)
     return operation(name, "convolution", dims, dtype, {"stride": (stride, stride), **attributes})
 
 

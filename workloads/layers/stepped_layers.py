@@ -92,10 +92,8 @@ class SteppedTape(NetworkTape):
                     outputs = gates * hidden
                     bias: dict[str, Amount] = {"elements": batch * outputs, "outputs": outputs}
                     self._add(f"{each}.backward_bias{i}", "reduction", bias, after, {"function": "bias_grad"}, steps)
-                    data: dict[str, Amount] = {"batch": 1, "m": inputs, "n": batch, "k": outputs}
-                    after = [self._add(f"{each}.backward_data{i}", "gemm", data, after, None, steps)]
-                    weight: dict[str, Amount] = {"batch": 1, "m": inputs, "n": outputs, "k": batch}
-                    weighed = self._add(f"{each}.backward_weight{i}", "gemm", weight, after, None, steps)
+                    after = [self._product(f"{each}.backward_data{i}", inputs, batch, outputs, after, None, steps)]
+                    weighed = self._product(f"{each}.backward_weight{i}", inputs, outputs, batch, after, None, steps)
                     total = inputs * outputs
                     sums: dict[str, Amount] = {"elements": total, "reads": 2 * total, "writes": total}
                     facts = {"function": "add"}
@@ -118,8 +116,7 @@ class SteppedTape(NetworkTape):
         for i, gates in enumerate(cell.products):
             both: dict[str, Amount] = {"reads": batch * inputs, "writes": batch * inputs}
             after = [self._add(f"{name}.concat{i}", "move", both, after, {"function": "concat"}, steps)]
-            dims: dict[str, Amount] = {"batch": 1, "m": gates * hidden, "n": batch, "k": inputs}
-            after = [self._add(f"{name}.product{i}", "gemm", dims, after, None, steps)]
+            after = [self._product(f"{name}.product{i}", gates * hidden, batch, inputs, after, None, steps)]
         return self._functions(name, cell.forward, batch * hidden, steps, after)[-1]
 
     def _functions(
@@ -149,34 +146,27 @@ class SteppedTape(NetworkTape):
         projected = self.dense(f"{name}.memory", memory, width, bias=False)
         self._parameter(name, width * width + 2 * width)
         all_keys = batch * keys * width
-        ask: dict[str, Amount] = {"batch": 1, "m": width, "n": batch, "k": width}
-        after = [self._add(f"{name}.query", "gemm", ask, [query.made_by, projected.made_by], None, steps)]
+        known = [query.made_by, projected.made_by]
+        after = [self._product(f"{name}.query", width, batch, width, known, None, steps)]
         score: Launches = {"add": (2, 1, 1), "tanh": (1, 1, 1), "mul": (1, 1, 1)}
         after = self._functions(f"{name}.score", score, all_keys, steps, after)
-        sums: dict[str, Amount] = {"elements": all_keys, "outputs": batch * keys}
-        after = [self._add(f"{name}.sum", "reduction", sums, after, {"function": "sum"}, steps)]
+        after = [self._sum(f"{name}.sum", all_keys, batch * keys, after, steps)]
         rows: dict[str, Amount] = {"rows": batch, "columns": keys}
         after = [self._add(f"{name}.softmax", "softmax", rows, after, {"function": "softmax"}, steps)]
-        mix: dict[str, Amount] = {"batch": batch, "m": width, "n": 1, "k": keys}
-        made = self._add(f"{name}.context", "gemm", mix, [*after, memory.made_by], None, steps)
+        made = self._product(f"{name}.context", width, 1, keys, [*after, memory.made_by], None, steps, batch)
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            shares: dict[str, Amount] = {"batch": batch, "m": keys, "n": 1, "k": width}
-            to_shares = self._add(f"{name}.backward_shares", "gemm", shares, gradient, None, steps)
-            outer: dict[str, Amount] = {"batch": batch, "m": width, "n": keys, "k": 1}
-            to_memory = self._add(f"{name}.backward_context", "gemm", outer, gradient, None, steps)
+            to_shares = self._product(f"{name}.backward_shares", keys, 1, width, gradient, None, steps, batch)
+            to_memory = self._product(f"{name}.backward_context", width, keys, 1, gradient, None, steps, batch)
             facts = {"function": "softmax", "pass": "backward"}
             last = [self._add(f"{name}.backward_softmax", "softmax", rows, [to_shares], facts, steps)]
             # gradients of the score, and what the steps add up: of the keys, and of the memory
             back: Launches = {"mul": (2, 2, 1), "tanh_grad": (1, 2, 1), "add_n": (2, 2, 1)}
             last = self._functions(f"{name}.backward", back, all_keys, steps, [*last, to_memory])
             for what, outputs, count in (("keys", batch * width, 1), ("vector", width, 2)):
-                reduced: dict[str, Amount] = {"elements": all_keys, "outputs": outputs}
-                self._add(f"{name}.backward_{what}", "reduction", reduced, last, {"function": "sum"}, count * steps)
-            data: dict[str, Amount] = {"batch": 1, "m": width, "n": batch, "k": width}
-            to_query = self._add(f"{name}.backward_data", "gemm", data, last, None, steps)
-            weight: dict[str, Amount] = {"batch": 1, "m": width, "n": width, "k": batch}
-            self._learn(name, self._add(f"{name}.backward_weight", "gemm", weight, last, None, steps))
+                self._sum(f"{name}.backward_{what}", all_keys, outputs, last, count * steps)
+            to_query = self._product(f"{name}.backward_data", width, batch, width, last, None, steps)
+            self._learn(name, self._product(f"{name}.backward_weight", width, width, batch, last, None, steps))
             return [(to_query,), (to_memory,), tuple(last)]
 
         return self._layer(name, [query, memory, projected], (batch, steps, width), made, backward)

@@ -34,27 +34,16 @@ class NetworkTape(ImageLayers, SequenceLayers):
             self._parameter(name, inputs * outputs)
         if bias:
             self._parameter(name, outputs)
-        made = self._add(
-            name, "gemm", {"batch": 1, "m": outputs, "n": tokens, "k": inputs}, [x.made_by], flags(bias=bias)
-        )
+        made = self._product(name, outputs, tokens, inputs, [x.made_by], flags(bias=bias))
 
         def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            after = [*gradient, x.made_by]
-            weight = self._add(
-                f"{name}.backward_weight", "gemm", {"batch": 1, "m": inputs, "n": outputs, "k": tokens}, after
-            )
+            weight = self._product(f"{name}.backward_weight", inputs, outputs, tokens, [*gradient, x.made_by])
             self._learn(shared_with or name, weight)
             if bias:
                 self._learn_bias(name, tokens * outputs, outputs, gradient)
             if not x.needs_gradient:
                 return [()]
-            return [
-                (
-                    self._add(
-                        f"{name}.backward_data", "gemm", {"batch": 1, "m": inputs, "n": tokens, "k": outputs}, gradient
-                    ),
-                )
-            ]
+            return [(self._product(f"{name}.backward_data", inputs, tokens, outputs, gradient),)]
 
         return self._layer(name, [x], (*x.shape[:-1], outputs), made, backward)
 
@@ -85,62 +74,29 @@ class NetworkTape(ImageLayers, SequenceLayers):
         """A function of each element of one or more values of equal shape (or broadcast to the largest)."""
         shape = max((x.shape for x in inputs), key=len)
         elements = product(shape)
-        reads: Amount = 0
-        for x in inputs:
-            reads = reads + x.elements
+        reads = sum(x.elements for x in inputs)
         dims: dict[str, Amount] = {"elements": elements, "reads": reads, "writes": elements}
         made = self._add(name, "elementwise", dims, [*(x.made_by for x in inputs), *after], {"function": function})
 
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            if function == "add":
-                return [gradient for _ in inputs]
-            scales = function in SCALES and len(inputs) == 1  # its gradient needs no value of the forward pass
-            amounts: dict[str, Amount] = {"elements": elements, "reads": reads + elements, "writes": reads}
-            amounts = {**amounts, "reads": elements} if scales else amounts
-            return [
-                (
-                    self._add(
-                        f"{name}.backward",
-                        "elementwise",
-                        amounts,
-                        gradient if scales else [*gradient, made],
-                        {"function": f"{function}_backward"},
-                    ),
-                )
-            ] * len(inputs)
-
-        return self._layer(name, inputs, shape, made, backward)
+        if function == "add":
+            return self._layer(name, inputs, shape, made, lambda gradient: [gradient for _ in inputs])
+        scales = function in SCALES and len(inputs) == 1  # its gradient needs no value of the forward pass
+        back = {"elements": elements, "reads": elements if scales else reads + elements, "writes": reads}
+        facts, after = {"function": f"{function}_backward"}, () if scales else (made,)
+        return self._with_gradient(name, inputs, shape, made, "elementwise", back, facts, after)
 
     def view(self, name: str, x: Value, *shape: Amount) -> Value:
         """The same elements in another shape or order."""
-        made = self._add(name, "view", {"elements": x.elements}, [x.made_by], {"function": "reshape"})
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (self._add(f"{name}.backward", "view", {"elements": x.elements}, gradient, {"function": "reshape"}),)
-            ]
-
-        return self._layer(name, [x], shape, made, backward)
+        dims, facts = {"elements": x.elements}, {"function": "reshape"}
+        made = self._add(name, "view", dims, [x.made_by], facts)
+        return self._with_gradient(name, [x], shape, made, "view", dims, facts)
 
     def softmax(self, name: str, x: Value, function: str = "softmax") -> Value:
         """Softmax or log_softmax over the last axis."""
         dims: dict[str, Amount] = {"rows": product(x.shape[:-1]), "columns": x.shape[-1]}
         made = self._add(name, "softmax", dims, [x.made_by], {"function": function})
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (
-                    self._add(
-                        f"{name}.backward",
-                        "softmax",
-                        dims,
-                        [*gradient, made],
-                        {"function": function, "pass": "backward"},
-                    ),
-                )
-            ]
-
-        return self._layer(name, [x], x.shape, made, backward)
+        back = {"function": function, "pass": "backward"}
+        return self._with_gradient(name, [x], x.shape, made, "softmax", dims, back, (made,))
 
     def classified(
         self, scores: Value, purpose: str, optimizer: str, forward: Mapping[str, float], **defaults: float
@@ -158,18 +114,5 @@ class NetworkTape(ImageLayers, SequenceLayers):
         made = self._add(
             name, "reduction", {"elements": rows, "outputs": 1}, [scores.made_by], {"function": "nll_loss"}
         )
-
-        def backward(gradient: tuple[str, ...]) -> Sequence[tuple[str, ...]]:
-            return [
-                (
-                    self._add(
-                        f"{name}.backward",
-                        "move",
-                        {"reads": rows, "writes": x.elements},
-                        [*gradient, made],
-                        {"function": "fill"},
-                    ),
-                )
-            ]
-
-        return self._layer(name, [scores], (1,), made, backward)
+        filled = {"reads": rows, "writes": x.elements}
+        return self._with_gradient(name, [scores], (1,), made, "move", filled, {"function": "fill"}, (made,))

@@ -14,7 +14,7 @@ from slipstick.common.opener import MEGABYTE, read_bytes
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble
-from slipstick.workloads.graph.kinds import AXES, product, stored_norm
+from slipstick.workloads.graph.kinds import convolution_dims, product, stored_norm
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
 from slipstick.workloads.importers.onnx.shapes import DTYPES, Shape, result_shapes, stated_shape
@@ -65,15 +65,7 @@ def _convolution(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor])
         raise ValueError(f"weights of {len(w.shape)} axes, {groups} groups")
     if x.shape[1] != (w.shape[0] if transposed else w.shape[1] * groups):
         raise ValueError(f"input has {x.shape[1]} channels, weights {w.shape} in {groups} groups want others")
-    dims: dict[str, Number] = {
-        "batch": x.shape[0],
-        "channels_in": x.shape[1],
-        "channels_out": y.shape[1],
-        "groups": groups,
-    }
-    for prefix, shape in (("in", x.shape), ("out", y.shape), ("kernel", w.shape)):
-        sizes = (1,) * (3 - rank) + tuple(shape[2:])
-        dims |= {f"{prefix}_{axis}": size for axis, size in zip(AXES, sizes, strict=True)}
+    dims = convolution_dims(x.shape[0], x.shape[1], y.shape[1], groups, x.shape[2:], y.shape[2:], w.shape[2:])
     same = a.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER")
     facts = {
         "stride": tuple(a.get("strides", (1,) * rank)),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from slipstick.common.expressions import sp
 from slipstick.workloads.graph.assembly import Number, Piece, Tensor
-from slipstick.workloads.graph.kinds import AXES, SIZE_BYTES, product, stored_norm
+from slipstick.workloads.graph.kinds import SIZE_BYTES, convolution_dims, product, stored_norm
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,10 @@ def read_linear(call: Call) -> list[Piece]:
     return _gemm(1, product(x.shape[:-1]), w.shape[1], w.shape[0], **bias)
 
 
-def _triple(values: Sequence[Any]) -> tuple[Any, Any, Any]:
-    v = tuple(values)
-    return (1,) * (3 - len(v)) + v
-
-
 def _conv_dims(x: Tensor, y: Tensor, w: Tensor, groups: int, *, transposed: bool) -> dict[str, Number]:
-    dims: dict[str, Number] = {"batch": x.shape[0] if len(x.shape) == len(w.shape) else 1}
-    dims["channels_in"] = w.shape[0] if transposed else w.shape[1] * groups
-    dims["channels_out"] = w.shape[1] * groups if transposed else w.shape[0]
-    dims["groups"] = groups
-    space = len(w.shape) - 2
-    for prefix, t in (("in", x), ("out", y), ("kernel", w)):
-        for axis, size in zip(AXES, _triple(t.shape[len(t.shape) - space :]), strict=True):
-            dims[f"{prefix}_{axis}"] = size
-    return dims
+    batch, space = x.shape[0] if len(x.shape) == len(w.shape) else 1, len(w.shape) - 2
+    channels = (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
+    return convolution_dims(batch, *channels, groups, *(t.shape[len(t.shape) - space :] for t in (x, y, w)))
 
 
 def read_convolution(call: Call) -> list[Piece]:

@@ -32,8 +32,8 @@ from typing import Literal, TypeAlias
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.assembly import ImportedNode, Piece, Tensor, assemble
-from slipstick.workloads.graph.cost import SIZE_BYTES, result_bytes
-from slipstick.workloads.graph.kinds import AXES, product
+from slipstick.workloads.graph.cost import SIZE_BYTES, Amount, result_bytes
+from slipstick.workloads.graph.kinds import AXES, convolution_dims, product
 from slipstick.workloads.graph.work import elementwise_work
 from slipstick.workloads.graph.workload import Attribute, Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
@@ -357,17 +357,9 @@ def _convolution(statement: Statement) -> Piece:
     if groups < 1 or channels != kernel[weights.index("i")] * groups:
         raise ValueError(f"{channels} channels, feature_group_count = {groups} and weights {kernel}")
     dilated = _DILATED.search(statement.text)
-    dims = {
-        "batch": outputs[made.index("b")],
-        "channels_in": channels,
-        "channels_out": outputs[made.index("f")],
-        "groups": groups,
-    }
-    padded = [None] * (len(AXES) - len(spatial)) + spatial
-    for axis, number in zip(AXES, padded, strict=True):
-        dims[f"in_{axis}"] = 1 if number is None else inputs[given.index(number)]
-        dims[f"out_{axis}"] = 1 if number is None else outputs[made.index(number)]
-        dims[f"kernel_{axis}"] = 1 if number is None else kernel[weights.index(number)]
+    sides = ((inputs, given), (outputs, made), (kernel, weights))
+    sizes = ([shape[names.index(axis)] for axis in spatial] for shape, names in sides)
+    dims = convolution_dims(outputs[made.index("b")], channels, outputs[made.index("f")], groups, *sizes)
     if given.index("f") < given.index("b") and groups == 1 and "batch_group_count = 1" in statement.text:
         # the gradient of weights: what the forward pass read over what its results' gradient is, a window of them each
         return Piece("convolution", _turned(dims, "batch", "channels_in", "out", "kernel"), {"pass": "backward_weight"})
@@ -379,7 +371,7 @@ def _convolution(statement: Statement) -> Piece:
     return Piece("convolution", dims, {"pass": "forward", "transposed": transposed})
 
 
-def _turned(dims: Mapping[str, int], one: str, other: str, first: str, second: str) -> dict[str, int]:
+def _turned(dims: Mapping[str, Amount], one: str, other: str, first: str, second: str) -> dict[str, Amount]:
     """Dims with two of them, and the axes of two shapes, in each other's place."""
     pairs = [(one, other), *((f"{first}_{axis}", f"{second}_{axis}") for axis in AXES)]
     return {**dims} | {a: dims[b] for a, b in pairs} | {b: dims[a] for a, b in pairs}
