@@ -22,6 +22,8 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf
 
 LLAMA_CPP, USUAL = "llama.cpp", "vllm"
+ALIKE = 1e-4
+"""Of numbers of weights that count as equal: more than what a gate of one column adds."""
 MACHINE, OF_MACHINE = "machine", ("vendor", "stack", "generation", "chip")
 """The condition that no row is of a machine, and the levels of the law that say so."""
 
@@ -74,11 +76,11 @@ def is_llama_cpp(engine: str) -> bool:
 
 
 def groups_on(
-    machine: Machine, engine: str, model: str, parameters: float, stored: str, *, named: bool = True
+    machine: Machine, engine: str, model: str, weights: float, stored: str, *, named: bool = True
 ) -> dict[str, str]:
     """The groups of a step of a server: maker, generation and chip, engine and version, weights, model.
 
-    `parameters`: of the model: one of equal shape that was fitted under another name stands for it.
+    `weights`: of the model, that a token meets: one of as many that was fitted under another name stands for it.
     `stored`: how its weights are stored.
     `named`: whether somebody said the engine.
     Raises InputError where the engine is not known.
@@ -86,7 +88,7 @@ def groups_on(
     known = serving_fit().steps
     name, version = engine_of(engine) if named else (UNNAMED, "")
     chip = chip_among(known.seen("chip"), machine)
-    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, parameters), stored)
+    return step_groups(machine, chip, name, version, _model_among(known.seen("model"), model, weights), stored)
 
 
 def local_groups_on(machine: Machine, stored: str, backend: str = "") -> dict[str, str]:
@@ -158,9 +160,10 @@ def chip_among(names: Collection[str], machine: Machine) -> str:
     return next(itself, alike[0] if alike else machine.name)
 
 
-def _model_among(names: Collection[str], model: str, parameters: float) -> str:
+def _model_among(names: Collection[str], model: str, weights: float) -> str:
     if model in names:
         return model
     from slipstick.workloads.language_catalog import language_model
 
-    return next((name for name in sorted(names) if language_model(name).parameters == parameters), model)
+    known = ((name, language_model(name).multiplied) for name in sorted(names))
+    return next((name for name, count in known if math.isclose(count, weights, rel_tol=ALIKE)), model)

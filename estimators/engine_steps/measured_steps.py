@@ -77,7 +77,7 @@ class ServerStep:
 
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary."""
-        return groups_on(self.machine, self.engine, self.model.name, self.model.parameters, self.stored)
+        return groups_on(self.machine, self.engine, self.model.name, self.model.multiplied, self.stored)
 
     def fits(self) -> bool:
         """Whether weights and cache fit a device."""

@@ -74,6 +74,7 @@ class GraphStep:
     `sequences`: that get one more token.
     `visits`: layers with experts times the experts that a token visits, over 8.
     `long_bytes`: of the cache beyond its first 1,024 tokens (`SHORT_CONTEXT`).
+    `multiplied`: weights that a token meets, the output layer's included.
     """
 
     amounts: Amounts
@@ -83,7 +84,8 @@ class GraphStep:
     visits: float
     stored: str
     compute: str
-    long_bytes: float = 0.0
+    long_bytes: float
+    multiplied: float
 
     def counts(self, device: Device) -> LayerCounts:
         """Layers by what their fixed times depend on."""
@@ -125,6 +127,7 @@ def _step(workload: Workload, values: Mapping[str, Any]) -> GraphStep:
     return GraphStep(
         Amounts(**amounts), values["sequences"], layers, values["expert_layers"], visits,
         *stored_and_multiplied(workload), values["long_bytes"],
+        values["weights"] + values["expert_flop"] / (2 * values["tokens"]),
     )  # fmt: skip
 
 
@@ -146,6 +149,7 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
         (
             "weight_bytes", "expert_bytes", "cache_bytes", "linear_flop", "expert_flop", "head_flop", "score_flop",
             "tokens", "sequences", "decode_layers", "prompt_layers", "expert_layers", "visited", "long_bytes",
+            "weights",
         ),
         0,
     )  # fmt: skip
@@ -160,6 +164,7 @@ def _formulas(workload: Same[Workload]) -> dict[str, Formula]:
         flop: Any = sum(amount for name, amount in op.cost.items() if name.startswith("flop.matrix."))
         if group in ("weights", "output"):
             add("weight_bytes", op.times * _weight_bytes(op, exact=exact))
+            add("weights", op.times * op.dims["batch"] * op.dims["m"] * op.dims["k"])
             add("head_flop" if group == "output" else "linear_flop", op.times * flop)
         elif group == "experts":
             add("expert_bytes", op.times * _weight_bytes(op, exact=exact))

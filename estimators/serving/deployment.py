@@ -147,7 +147,7 @@ class Deployment:
     @cached_property
     def groups(self) -> dict[str, str]:
         """By what the fitted numbers vary: maker, generation, chip, engine, version, model."""
-        facts = self.model.name, self.model.parameters, self.stored
+        facts = self.model.name, self.model.multiplied, self.stored
         named = bool(self.engine) or names_server(self.machine)
         known = groups_on(self.machine, self.runs_under, *facts, named=named)
         return known if self.source is None else {**known, SOURCE: self.source}

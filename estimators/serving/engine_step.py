@@ -280,8 +280,7 @@ def served_step(
         law = local or local_fit(backend_of(machine.family))
         return _local(step, machine, engine, law, omitted_of(workload))
     model = workload.name.removesuffix("-decode").removesuffix("-prompt")
-    facts = model, float(str(workload.metadata.get("parameters", 0))), step.stored
-    groups = groups_on(machine, engine, *facts, named=named)
+    groups = groups_on(machine, engine, model, step.multiplied, step.stored, named=named)
     fitted = known or serving_fit()
     device = Device.of(machine, step.compute)
     row = StepSum(step.amounts, step.amounts, device, step.counts(device), step.sequences)

@@ -17,7 +17,10 @@ from slipstick.estimators.engine_steps.step_device import PCIE_RANK_LATENCY, Dev
 from slipstick.estimators.engine_steps.step_law import StepSum
 from slipstick.estimators.engine_steps.step_time import LayerCounts, StepParameters, StepTime
 from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.experiments.question.question import question as ask
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.catalog import workload
+from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_type
@@ -168,3 +171,11 @@ def test_a_first_token_is_surer_where_it_was_measured_than_at_another_site() -> 
         for site in (seen, "another site")
     )
     assert other > 1.05 * known
+
+
+def test_a_model_is_known_by_what_a_step_multiplies() -> None:
+    """Neither a name nor a stated number of parameters: the same operations under another name take the same time."""
+    shipped = workload("llama-3-8b-decode")
+    bare = Workload("mine", shipped.operations, shipped.edges, shipped.defaults)
+    one, two = (ask(step, "l4", dtype="bf16", settings={"workload.batch": 4}).answer().time for step in (shipped, bare))
+    assert two == pytest.approx(one, rel=1e-9)

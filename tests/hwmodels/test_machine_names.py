@@ -74,7 +74,7 @@ def test_several_machines_where_one_is_wanted() -> None:
 
 
 ON_BOXES = {
-    "Jetson Orin": ("jetson-agx-orin", 42.5), "DGX Spark": ("dgx-spark", 62.0), "GB10": ("dgx-spark", 62.0),
+    "Jetson Orin": ("jetson-agx-orin", 42.5), "DGX Spark": ("dgx-spark", 125.0), "GB10": ("dgx-spark", 125.0),
     "Strix Halo": ("strix-halo", 59.4), "Ryzen AI Max+ 395": ("strix-halo", 59.4),
     "GeForce RTX 5060 Ti": ("rtx-5060-ti", 47.4), "R9700": ("radeon-ai-pro-r9700", 191.0),
     "TPU v7": ("tpu-v7", 2307.0), "Ironwood": ("tpu-v7", 2307.0),

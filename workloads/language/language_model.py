@@ -280,6 +280,11 @@ class LanguageModel:
             feed += self.expert_layers * (routed + self.shared_weights + self.router_weights + gate)
         return attention + linear + feed
 
+    @property
+    def multiplied(self) -> int:
+        """Weights that each token meets, the output layer's included."""
+        return self.token_weights + self.head_weights
+
     @cached_property
     def parameters(self) -> int:
         """All parameters, to the last one; heads that guess further tokens (MTP) left out."""

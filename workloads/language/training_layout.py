@@ -151,7 +151,7 @@ def training_flop(model: LanguageModel, sequence: int) -> float:
     """
     if sequence < 1:
         raise InputError(f"sequence of {sequence} tokens: want at least 1")
-    return 6.0 * (model.token_weights + model.head_weights + attention_numbers(model, sequence))
+    return 6.0 * (model.multiplied + attention_numbers(model, sequence))
 
 
 def attention_numbers(model: LanguageModel, sequence: int) -> float:
