@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -53,21 +52,18 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The front of tokens/s a device against tokens/s a user, and the cheapest layout that keeps the limits."""
-        from slipstick.common.records import FrozenDict
-        from slipstick.estimators.serving.server_config import require_guesses
         from slipstick.experiments.report.output import show
-        from slipstick.experiments.serve.plan_serving import Search
+        from slipstick.experiments.serve.serve import plan_serving
         from slipstick.experiments.serve.slo_limits import limits, prices
 
-        require_guesses(draft_tokens, acceptance, draft_cost)
-        names = tuple(name.strip() for name in on.split(",") if name.strip())
-        types = tuple(word.strip() for word in dtype.split(",")) if dtype else (None,)
-        best_plan = Search(
-            model, names, types, float(input_tokens), float(output_tokens), devices, engine, cache_dtype,
-            limits(limit) if limit else FrozenDict(), prices(price or "", names), max_batched_tokens,
-            measured, FrozenDict(draft_tokens=float(draft_tokens), acceptance=acceptance, draft_cost=draft_cost),
-            memory_share, rate,
-        ).run()  # fmt: skip
+        names = [name.strip() for name in on.split(",") if name.strip()]
+        best_plan = plan_serving(
+            model, names, dtype=[word.strip() for word in dtype.split(",")] if dtype else None, devices=devices,
+            engine=engine, input_tokens=input_tokens, output_tokens=output_tokens, cache_dtype=cache_dtype,
+            limit=limits(limit) if limit else None, rate=rate, price=prices(price or "", names),
+            max_batched_tokens=max_batched_tokens, memory_share=memory_share, draft_tokens=draft_tokens,
+            acceptance=acceptance, draft_cost=draft_cost, measured=measured,
+        )  # fmt: skip
         if out:
             from slipstick.common.frames import write_csv
 
@@ -105,26 +101,17 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """The fastest layout of training on at most so many devices, what bounds it, why the second is worse."""
-        from slipstick.estimators.power.facility import Facility, price_text
-        from slipstick.estimators.training.training_step_answer import TrainedBatch
-        from slipstick.experiments.calibrate.measured_training import read_known
-        from slipstick.experiments.methods.training_plan.plan_training import examined_plan
-        from slipstick.experiments.methods.training_plan.training_search import TrainingSearch
-        from slipstick.experiments.methods.training_plan.whole_run import WholeRun, tokens_of
-        from slipstick.experiments.question.settings import machine_changes, number_of
+        from slipstick.experiments.methods.training_plan.plan_training import plan_training
+        from slipstick.experiments.question.settings import number_of
         from slipstick.experiments.report.output import show
         from slipstick.experiments.report.page import page
-        from slipstick.hwmodels.catalog import machine
-        from slipstick.workloads.language_catalog import language_model
 
-        steps = tuple(read_known(measured, batch, seq_len, dtype)) if measured else ()
-        changes = machine_changes(set or [])
-        at = machine(on).using(changes)
-        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue, grid_intensity)
-        whole = WholeRun(tokens_of(tokens), at.price) if tokens else WholeRun()
-        trained = TrainedBatch(language_model(model), at, batch, seq_len, dtype, trainer, steps, input_rate)
-        result = examined_plan(TrainingSearch(trained, devices).run(rows), trained, changes)
-        result = replace(result, facility=facility, price=price_text(at), run=whole)
+        result = plan_training(
+            model, on, devices=devices, batch=batch, seq_len=seq_len, dtype=dtype, trainer=trainer, measured=measured,
+            rows=rows, input_rate=input_rate, tokens=tokens, settings=set or [],
+            host_power=number_of("--host-power", host_power, "W") if host_power else 0.0, pue=pue,
+            grid_intensity=grid_intensity,
+        )  # fmt: skip
         if report:
             page(result, report, f"Training {result.model} on {result.machine}")
         show(result, format)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -89,60 +88,42 @@ def register(app: typer.Typer) -> None:
         """Latency and tokens/s of a language-model server, request by request, with an 80 % band."""
         from slipstick.estimators.base.conditions import remarks_of
         from slipstick.estimators.engine_steps.fitted_steps import is_llama_cpp
-        from slipstick.estimators.power.facility import Facility
-        from slipstick.estimators.serving.server_config import require_guesses
-        from slipstick.estimators.serving.serving_answer import serve as answer_of
+        from slipstick.estimators.serving.llama_cpp_run import Local
         from slipstick.experiments.question.settings import machine_changes, number_of
         from slipstick.experiments.report.output import emit, show
-        from slipstick.experiments.serve.llama_cpp import UNVARIED, local, local_engine, unread_by_one_user
-        from slipstick.experiments.serve.serving_question import ServingOptions, examined_serving, traffic
+        from slipstick.experiments.serve.llama_cpp import UNVARIED, local_engine, unread_by_one_user
+        from slipstick.experiments.serve.serve import serve as served
         from slipstick.experiments.serve.serving_text import lines, warnings_of
         from slipstick.experiments.serve.slo_limits import limits
-        from slipstick.experiments.serve.user_runs import steps_of_runs
-        from slipstick.hwmodels.catalog import machine
+        from slipstick.experiments.studies.whatif import WhatIf, column_rows
 
-        changes, crowd = machine_changes(set or []), concurrency is not None or rate is not None or requests is not None
+        crowd = concurrency is not None or rate is not None or requests is not None
         if engine is None:
-            engine = local_engine(model, on, dtype, changes, measured, crowd=crowd)
+            engine = local_engine(model, on, dtype, machine_changes(set or []), measured, crowd=crowd)
         if engine is not None and is_llama_cpp(engine):
             why = f"{engine} answers for one user on one device; users, devices and steps of a server: --engine vllm"
             _refuse(context, lambda name: unread_by_one_user(name, context.params[name]), why)
-            alone = local(model, machine(on), dtype, input_tokens, output_tokens, measured, changes)
-            show(alone, format)
-            return
-        if vary:
+        elif vary:
             _refuse(context, lambda name: name in UNVARIED, "--vary compares servers, as slipstick whatif does")
-        if not any("draft_tokens" in words for words in vary or ()):
-            require_guesses(draft_tokens, acceptance, draft_cost)
-        wanted = ServingOptions(
-            model, on, devices, tp, pp, dp, ep, replicas, dtype, cache_dtype, engine or "",
-            max_batched_tokens, max_num_seqs, draft_tokens, acceptance, draft_cost,
-            chunked_prefill, preemption, changes=changes,
-            prefill_workers=prefill_workers, prefill_tensor=prefill_tp,
-            link_bandwidth=_link(link_bandwidth), memory_share=memory_share,
+        numbers = {name: context.params[name] for name in AS_IN_PYTHON}
+        answer = served(
+            model, on, engine=engine or "", settings=set or (), vary=vary or (),
+            limit=limits(limit) if limit else None, link_bandwidth=_link(link_bandwidth),
+            host_power=number_of("--host-power", host_power, "W") if host_power else 0.0, **numbers,
         )  # fmt: skip
-        load = traffic(
-            input_tokens=input_tokens, output_tokens=output_tokens, users=concurrency, rate=rate, requests=requests,
-            burstiness=burstiness, length_range=length_range, prefix_hit_rate=prefix_hit_rate,
-            num_requests=num_requests, seed=seed,
-        )  # fmt: skip
-        wanted = replace(wanted, steps=steps_of_runs(measured, wanted, load))
-        if vary:
-            from slipstick.experiments.report.print_whatif import print_sweep_table
-            from slipstick.experiments.studies.whatif import answer as compared
-            from slipstick.experiments.studies.whatif import column_rows
-
-            result = compared(wanted.question(load, vary))
-            if format == "table":
-                print_sweep_table(result, result.columns, (), MOST_ROWS, result.notes)
-            else:
-                doubts, rests = remarks_of(result.today.conditions), result.provenance
-                rows = column_rows(result.columns, result.notes)
-                emit(rows, format, remarks=doubts, provenance=rests, depends=result.depends)
+        if isinstance(answer, Local):
+            show(answer, format)
             return
-        facility = Facility(number_of("--host-power", host_power, "W") if host_power else 0.0, pue, grid_intensity)
-        answer = answer_of(wanted.deployment(), load, limits(limit) if limit else {})
-        answer = replace(examined_serving(answer, wanted, load), facility=facility)
+        if isinstance(answer, WhatIf):
+            if format == "table":
+                from slipstick.experiments.report.print_whatif import print_sweep_table
+
+                print_sweep_table(answer, answer.columns, (), MOST_ROWS, answer.notes)
+            else:
+                doubts, rests = remarks_of(answer.today.conditions), answer.provenance
+                rows = column_rows(answer.columns, answer.notes)
+                emit(rows, format, remarks=doubts, provenance=rests, depends=answer.depends)
+            return
         notes = [*warnings_of(answer), *remarks_of(answer.conditions)]
         show(
             answer,
@@ -163,6 +144,13 @@ def register(app: typer.Typer) -> None:
 
 MOST_ROWS = 40
 """Of a table."""
+AS_IN_PYTHON = (
+    *("devices", "dtype", "input_tokens", "output_tokens", "concurrency", "rate", "requests", "tp", "pp", "dp", "ep"),
+    *("replicas", "prefill_workers", "prefill_tp", "cache_dtype", "length_range", "prefix_hit_rate", "burstiness"),
+    *("num_requests", "max_batched_tokens", "max_num_seqs", "memory_share", "draft_tokens", "acceptance", "draft_cost"),
+    *("chunked_prefill", "preemption", "measured", "pue", "grid_intensity", "seed"),
+)
+"""Options that the function `serve` takes as they are typed."""
 
 
 def _link(text: str | None) -> float:

@@ -127,3 +127,19 @@ def test_a_plan_is_an_answer_with_a_page_and_a_notebook_text(tmp_path: Path) -> 
     assert plan.headed[0].startswith("pick: ") and plan.headed[0].count(plan.provenance) == 1
     assert plan.best[0].layout.text() in text
     assert all(one.layout.text() in plan._repr_html_() for one in plan.best) and "pick: " in plan._repr_html_()
+
+
+def test_the_command_plans_as_the_function_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A measured step stands for the machine as its file says, of whatever settings the question is."""
+    import slipstick as ss
+    from slipstick.experiments.cli.cli import run
+
+    file, measured = tmp_path / "config.json", "2s@devices=8,tp=8"
+    file.write_text(json.dumps(CONFIG))
+    asked = ["plan", "training", str(file), "--on", "h100-dgx", "--devices", "8", "--batch", "8"]
+    assert run([*asked, "--measured", measured, "--set", "machine.clock=1GHz", "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    plan = ss.plan_training(
+        str(file), "h100-dgx", devices=8, batch=8, measured=measured, settings={"machine.clock": "1GHz"}
+    )
+    assert [row["step_s"] for row in said] == [row["step_s"] for row in plan.rows()]
