@@ -125,8 +125,8 @@ def test_all_that_is_wrong_is_said_at_once_by_node_and_field() -> None:
     for part in (
         "graph 'mine': 9 problems",
         "node 'a': unknown kind 'gem'; did you mean 'gemm'?",
-        "node 'b': dims.m = '-1': want a finite number >= 0",
-        "node 'b': dims.n = 'nan'",
+        "node 'b': dims.m = -1: want a finite amount >= 0",
+        "node 'b': dims.n = nan",
         "node 'b': dims.k: only these functions may be called",
         "node 'c': unknown field 'm' (known: kind, dims, dtype, cost, times, attributes); sizes stand in dims",
         "node 'd': unknown data type 'float31'",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import expression_text, is_symbolic, parse_expression, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, counted_problems
-from slipstick.workloads.graph.cost import LARGEST, RESOURCES, Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import LARGEST, Amount, Cost, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
 
@@ -67,13 +68,13 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
         if name not in WHOLE:
             problems.append(str(unknown_name("field of the graph", name, WHOLE)))
     defaults: dict[str, float] = {}
-    for name, value in _mapping(facts.get("defaults", {}), "field 'defaults'", problems).items():
-        number = _amount(value, f"defaults.{name}", problems)
-        if is_symbolic(number) or number == 0:
+    for name, value in read_mapping(facts.get("defaults", {}), "field 'defaults'", problems).items():
+        number = read_amount(value, f"defaults.{name}", problems)
+        if number == 0 or (number is not None and symbols_of(number)):
             problems.append(f"defaults.{name} = {str(value)[:40]!r}: want a number > 0")
         elif number is not None:
-            defaults[str(name)] = number
-    metadata = _facts(facts.get("metadata", {}), "field 'metadata'", problems)
+            defaults[str(name)] = float(number) if is_symbolic(number) else number
+    metadata = read_facts(facts.get("metadata", {}), "field 'metadata'", problems)
     uncounted = facts.get("uncounted", ())
     if not isinstance(uncounted, (list, tuple)):
         problems.append("field 'uncounted': want a list of names")
@@ -140,9 +141,9 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
         problems.append(f"{where}: field 'kind' is missing (known: {', '.join(KINDS)})")
     elif not isinstance(kind, str) or not isinstance(dtype, str):
         problems.append(f"{where}: kind = {str(kind)[:40]!r}, dtype = {str(dtype)[:40]!r}: want texts")
-    dims = _amounts(given("dims", {}), f"{where}: dims", problems)
-    attributes = _facts(given("attributes", {}), f"{where}: attributes", problems)
-    times = _amount(given("times", 1), f"{where}: times", problems)
+    dims = read_amounts(given("dims", {}), f"{where}: dims", problems)
+    attributes = read_facts(given("attributes", {}), f"{where}: attributes", problems)
+    times = read_amount(given("times", 1), f"{where}: times", problems)
     cost = fields.get("cost")
     if base is not None and cost == base.cost:
         cost = None if [kind, dims, dtype, attributes] != [base.kind, base.dims, base.dtype, base.attributes] else cost
@@ -151,7 +152,7 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
                 f"{where}: cost: it is that of the sizes before, and not by the formula of {base.kind}: give the new "
                 "one, or take the node's 'op' and 'cost' away"
             )
-    amounts = None if cost is None else _amounts(cost, f"{where}: cost", problems)
+    amounts = None if cost is None else read_amounts(cost, f"{where}: cost", problems)
     if len(problems) > known or times is None:
         return None
     try:
@@ -191,48 +192,52 @@ def _by_formula(op: Op) -> bool:
         return False
 
 
-def _mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:
+def read_mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:
+    """A table by name; an empty one where it is none, which is added to `problems`, as the other readers do."""
     if isinstance(value, Mapping):
         return value
     problems.append(f"{where}: want a dict, got {str(value)[:40]!r}")
     return {}
 
 
-def _amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
+def read_amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
     """Amounts by name."""
     amounts: dict[str, Amount] = {}
-    for name, amount in _mapping(value, where, problems).items():
-        if where.endswith("cost") and str(name).partition(".")[0] not in RESOURCES:
-            problems.append(f"{where}.{str(name)[:60]}: unknown resource (known: {', '.join(RESOURCES)})")
-            continue
-        number = _amount(amount, f"{where}.{str(name)[:60]}", problems)
+    for name, amount in read_mapping(value, where, problems).items():
+        number = read_amount(amount, f"{where}.{str(name)[:60]}", problems)
         if number is not None:
             amounts[str(name)] = number
     return FrozenDict(amounts)
 
 
-def _amount(value: Any, where: str, problems: list[str]) -> Amount | None:
-    """A number, or a formula over open names; None where it is neither."""
+def read_amount(value: Any, where: str, problems: list[str]) -> Amount | None:
+    """An amount: a number, or a formula over open names; None where it is neither, which is added to `problems`."""
     plain = value.item() if hasattr(value, "item") and not is_symbolic(value) else value
-    try:
-        if isinstance(plain, (str, sp.Basic)):
+    if isinstance(plain, (int, float)) and not isinstance(plain, bool) and 0 <= plain <= LARGEST:
+        return plain
+    problem = f" = {str(value)[:40]}: want a finite amount >= 0, up to {LARGEST:g}, or a formula of open names"
+    if isinstance(plain, str) or is_symbolic(plain):
+        try:
             # the same words as in a file: what no file may say is refused here too
-            formula = parse_expression(expression_text(plain) if is_symbolic(plain) else plain, where=where)
+            formula = _parsed(expression_text(plain) if is_symbolic(plain) else plain)
+        except InputError as error:
+            problem = f": {str(error).removeprefix('formula: ')}"
+        else:
             if is_symbolic(plain) and symbols_of(plain) != symbols_of(formula):
-                raise InputError(f"{where} = {str(plain)[:40]!r}: want numbers as digits, no constants by name")
-            if not formula.is_number:
+                problem = f" = {str(plain)[:40]!r}: want numbers as digits, no constants by name"
+            elif not formula.is_number or 0 <= formula <= LARGEST:
                 return formula
-            plain = int(formula) if formula.is_Integer else float(formula)
-    except InputError as error:
-        problems.append(str(error))
-        return None
-    if isinstance(plain, bool) or not isinstance(plain, (int, float)) or not 0 <= plain <= LARGEST:
-        problems.append(f"{where} = {str(value)[:40]!r}: want a finite number >= 0 or a formula of open names")
-        return None
-    return plain
+    problems.append(f"{where}{problem}")
+    return None
 
 
-def _facts(value: Any, where: str, problems: list[str]) -> FrozenDict[Attribute]:
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> sp.Expr:
+    # A graph repeats a few expressions thousands of times.
+    return parse_expression(text)
+
+
+def read_facts(value: Any, where: str, problems: list[str]) -> FrozenDict[Attribute]:
     """Plain facts by name: texts, numbers, truth values, and tuples of them."""
 
     def frozen(fact: Any) -> Attribute:
@@ -243,7 +248,7 @@ def _facts(value: Any, where: str, problems: list[str]) -> FrozenDict[Attribute]
         return fact
 
     facts: dict[str, Attribute] = {}
-    for name, fact in _mapping(value, where, problems).items():
+    for name, fact in read_mapping(value, where, problems).items():
         try:
             facts[str(name)] = frozen(fact)
         except (TypeError, RecursionError):
