@@ -15,9 +15,9 @@ from typing import Literal
 from slipstick.common.expressions import symbol
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict
-from slipstick.workloads.graph.cost import Amount, Cost
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.layers.single import convolution, gemm, pool
+from slipstick.workloads.runs.training_run import of_images, of_instructions
 
 INPUT_SIDE = 29
 OUTPUTS = 10
@@ -183,38 +183,21 @@ def phi_cnn(size: str, preparation: Literal["printed", "in_use"] = "in_use") -> 
     images, test_images, epochs = symbol("images"), symbol("test_images"), symbol("epochs")
     prepare = network.preparation if preparation == "printed" else network.preparation_in_use
 
-    def of_images(name: str, count: Amount, instructions: float, body: Workload, lane: str) -> Op:
-        attributes = {"lane": lane, "measured_as": f"phi-cnn-{size}/{name}"}
-        if lane == "contended":
-            attributes["contention"] = size
-        return Op(
-            name,
-            "image",
-            cost=Cost({**body.cost, "instructions": instructions}),
-            times=count * epochs,
-            attributes=FrozenDict(attributes),
-            body=body,
-        )
-
+    name, one, step = f"phi-cnn-{size}", forward_pass(size), training_step(size)
     forward, backward = network.forward_instructions, network.backward_instructions
     operations = (
-        Op(
-            "preparation",
-            "host",
-            cost=Cost({"instructions": prepare + 4 * images + 2 * test_images + 10 * epochs}),
-            attributes=FrozenDict({"lane": "serial", "measured_as": f"phi-cnn-{size}/preparation"}),
-        ),
-        of_images("training", images, forward + backward, training_step(size), "contended"),
-        of_images("validation", images, forward, forward_pass(size), "parallel"),
-        of_images("testing", test_images, forward, forward_pass(size), "parallel"),
+        of_instructions("preparation", prepare + 4 * images + 2 * test_images + 10 * epochs, "serial", name),
+        of_images("training", step, images * epochs, "contended", name, instructions=forward + backward),
+        of_images("validation", one, images * epochs, "parallel", name, instructions=forward),
+        of_images("testing", one, test_images * epochs, "parallel", name, instructions=forward),
     )
     return replace(
-        _chain(f"phi-cnn-{size}", operations),
+        _chain(name, operations),
         defaults=FrozenDict(images=60_000, test_images=10_000, epochs=network.epochs),
         metadata=FrozenDict(
             source="Viebke et al. 2019, Figures 2 and 4, Tables II, VII, VIII",
             parameters=all_weights(size),
-            network=f"phi-cnn-{size}",
+            network=name,
         ),
     )
 

@@ -63,13 +63,13 @@ def training_run(step: Workload, preparation: float = 0.0, exchanging: str = "")
     images, validated, tested = symbol("images"), symbol("validation_images"), symbol("test_images")
     epochs, before = symbol("epochs"), symbol("preparation")
     operations = [
-        _counted("preparation", before + 2 * tested + 10 * epochs, "serial", name),
-        _counted("image", 4, "image", name, images),
-        _images(
+        of_instructions("preparation", before + 2 * tested + 10 * epochs, "serial", name),
+        of_instructions("image", 4, "image", name, images),
+        of_images(
             "training" if trains else "inference", one, images * epochs, "contended" if trains else "parallel", name
         ),
-        _images("validation", forward, validated * epochs, "parallel", name),
-        _images("testing", forward, tested * epochs, "parallel", name),
+        of_images("validation", forward, validated * epochs, "parallel", name),
+        of_images("testing", forward, tested * epochs, "parallel", name),
     ]
     defaults = {"images": batch, "validation_images": 0, "test_images": 0, "epochs": 1, "preparation": preparation}
     if exchanging:
@@ -138,16 +138,18 @@ def _part(step: Workload, name: str, operations: tuple[Op, ...]) -> Workload:
     return replace(step, name=f"{step.name}-{name}", operations=operations, edges=edges)
 
 
-def _counted(name: str, instructions: Amount, lane: str, network: str, times: Amount = 1) -> Op:
+def of_instructions(name: str, instructions: Amount, lane: str, network: str, times: Amount = 1) -> Op:
+    """An operation of so many instructions, in one of `LANES`."""
     facts = FrozenDict[str | int | float | bool | tuple[object, ...] | None](lane=lane, measured_as=f"{network}/{name}")
     return Op(name, "host", cost=Cost({"instructions": instructions}), times=times, attributes=facts)
 
 
-def _images(name: str, body: Workload, times: Amount, lane: str, network: str) -> Op:
+def of_images(name: str, body: Workload, times: Amount, lane: str, network: str, **counted: float) -> Op:
+    """An operation that runs a graph for each image, in one of `LANES`, with amounts that were counted beside it."""
     facts = {"lane": lane, "measured_as": f"{network}/{name}"}
     if lane == "contended":
         facts["contention"] = str(body.metadata.get("contention", network))
-    return Op(name, "image", cost=body.cost, times=times, attributes=FrozenDict(facts), body=body)
+    return Op(name, "image", cost=Cost({**body.cost, **counted}), times=times, attributes=FrozenDict(facts), body=body)
 
 
 def _exchange(step: Workload, epochs: Amount, function: str) -> Op:

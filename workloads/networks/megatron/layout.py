@@ -7,8 +7,9 @@ replicas may share out among themselves).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.workloads.graph.cost import Amount
@@ -46,45 +47,32 @@ def sharded(shard: Amount, level: int) -> sp.Expr:
     return sp.Min(1, sp.Max(0, shard - level + 1))
 
 
+def _number(name: str) -> Any:
+    """A field that is a number of the run; its symbol is made with the layout, since sympy takes its time."""
+    return field(default_factory=partial(symbol, name), init=False)
+
+
 @dataclass(frozen=True)
 class MegatronLayout:
-    """Sizes of one device, as expressions of the run's numbers."""
+    """Sizes of one device, as expressions of the run's numbers.
+
+    `tensor`: devices that cut each layer.
+    `stages`, `chunks`: devices in a row, each with a part of the layers, and parts of the network that a device holds.
+    `replicas`, `shard`: devices that do the same for other sequences, and what they share out.
+    `micro`: sequences at a time.
+    """
 
     layers: int
     width: int
     heads: int
     vocabulary: int
     seq_len: int
-
-    @cached_property
-    def tensor(self) -> sp.Symbol:
-        """Devices that cut each layer."""
-        return symbol("tensor_parallel")
-
-    @cached_property
-    def stages(self) -> sp.Symbol:
-        """Devices in a row, each with a part of the layers."""
-        return symbol("pipeline_parallel")
-
-    @cached_property
-    def replicas(self) -> sp.Symbol:
-        """Devices that do the same for other sequences."""
-        return symbol("data_parallel")
-
-    @cached_property
-    def chunks(self) -> sp.Symbol:
-        """Parts of the network that a device holds."""
-        return symbol("interleave")
-
-    @cached_property
-    def micro(self) -> sp.Symbol:
-        """Sequences at a time."""
-        return symbol("microbatch")
-
-    @cached_property
-    def shard(self) -> sp.Symbol:
-        """What replicas share out."""
-        return symbol("shard")
+    tensor: sp.Symbol = _number("tensor_parallel")
+    stages: sp.Symbol = _number("pipeline_parallel")
+    replicas: sp.Symbol = _number("data_parallel")
+    chunks: sp.Symbol = _number("interleave")
+    micro: sp.Symbol = _number("microbatch")
+    shard: sp.Symbol = _number("shard")
 
     @cached_property
     def sequence(self) -> sp.Expr:
