@@ -88,7 +88,11 @@ def test_ranges_that_fit_a_marker_are_steps(tmp_path: Path) -> None:
     graph = graph_of_events(read_timeline(path), path, r"iteration (\d+)")
     assert graph.step_names == ("ProfilerStep#1", "ProfilerStep#2")
     assert graph.measured_steps == pytest.approx([(STEP - 1000) * 1e-9] * 2)
-    for wrong, said in (("step (\\d+)", "no range fits"), ("(", "no regular expression"), ("(a+)+(b)", "one group")):
+    for wrong, said in (
+        ("step (\\d+)", "no range fits"),
+        ("(", "no regular expression"),
+        ("(a+)+(b)", "a group may not be repeated"),
+    ):
         with pytest.raises(InputError, match=said):
             graph_of_events(read_timeline(path), path, wrong)
 

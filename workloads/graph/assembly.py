@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from slipstick.common.errors import InputError
 from slipstick.common.expressions import expression_text, is_symbolic, sp
 from slipstick.workloads.graph.kinds import SIZE_BYTES, operation, product
 from slipstick.workloads.graph.workload import Attribute, Op
 
 Number: TypeAlias = Any  # int or sympy expression; torch's own expressions until a recording is finished
+Value = TypeVar("Value")
 DTYPES: Mapping[str, str] = {
     "float": "float32",
     "double": "float64",
@@ -51,6 +53,27 @@ class Tensor:
         if self.strides is None:
             return self.elements
         return product(s for s, stride in zip(self.shape, self.strides, strict=True) if stride != 0)
+
+
+def traced_shape(sizes: Any) -> tuple[int, ...]:
+    """The shape of a tensor as a trace writes it.
+
+    Raises InputError where it is no list of whole numbers in [0, 1e12].
+    """
+    known = sizes if isinstance(sizes, list) else [sizes]
+    if wrong := [size for size in known if type(size) is not int or not 0 <= size <= 10**12]:
+        raise InputError(f"size {str(wrong[0])[:40]!r} lies outside [0, 1e12]")
+    return tuple(known)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, such as names of operators."""
+    return frozenset(text.split())
+
+
+def by_word(groups: Mapping[str, Value]) -> dict[str, Value]:
+    """The value of each word of a key, as tables of many operators are written."""
+    return {word: value for words, value in groups.items() for word in words.split()}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from slipstick.workloads.importers.profilers.rocprof import read_rocprof_csv, re
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.kineto_graph import build_device_graph, build_graph, launches
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
+from slipstick.workloads.runs.event_steps import step_marker
 from slipstick.workloads.runs.event_table import EventTable
 
 READERS = {"nsys": read_nsys, "rocprof-json": read_rocprof_json, "rocprof-csv": read_rocprof_csv}
@@ -60,16 +60,9 @@ def _from_profiler(path: str | os.PathLike[str]) -> bool:
 def marked(table: EventTable, marker: str, path: object) -> EventTable:
     """The events with the ranges that fit a marker named as steps are by PyTorch's profiler.
 
-    Raises InputError where the marker is no pattern with one group, or nothing fits.
+    Raises InputError where the marker is no pattern with a group (see `step_marker`), or nothing fits.
     """
-    try:
-        pattern = re.compile(marker)
-    except re.error as error:
-        raise InputError(f"--step-pattern {marker[:60]!r}: no regular expression ({error})") from None
-    if pattern.groups != 1 or re.search(r"(?<!\\)\)[*+{]", marker):
-        raise InputError(
-            f"--step-pattern {marker[:60]!r}: want one group that holds the step's number, such as Step (\\d+)"
-        )
+    pattern = step_marker(marker)
     fitting = [pattern.fullmatch(name) for name in table.names]
     if not any(fitting):
         raise InputError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +43,22 @@ class Operation:
     count: int
     time: float
     place: Place = "host"
+
+
+def operations_of(timed: Iterable[tuple[str, Place, float]]) -> dict[str, Operation]:
+    """How often and how long each operation ran, of their names, places and seconds.
+
+    A name that runs in both places stands by itself where it came first, and with its place where it came later.
+    """
+    counts, times = Counter[tuple[str, Place]](), defaultdict[tuple[str, Place], float](float)
+    for name, place, time in timed:
+        counts[name, place] += 1
+        times[name, place] += time
+    operations: dict[str, Operation] = {}
+    for (name, place), count in counts.items():
+        label = f"{name} ({place})" if name in operations else name
+        operations[label] = Operation(count, times[name, place], place)
+    return operations
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE, read_bytes
 from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
-from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble
+from slipstick.workloads.graph.assembly import ImportedNode, Number, Piece, Tensor, assemble, by_word
 from slipstick.workloads.graph.kinds import convolution_dims, product, stored_norm
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
@@ -254,11 +254,7 @@ def _nothing(kind: str, a: Facts, reads: list[Tensor], writes: list[Tensor]) -> 
     return []
 
 
-def _table(groups: Mapping[str, Reader]) -> dict[str, Reader]:
-    return {name: reader for names, reader in groups.items() for name in names.split()}
-
-
-_READERS: Mapping[str, Reader] = _table(
+_READERS: Mapping[str, Reader] = by_word(
     {
         "Conv ConvTranspose": _convolution,
         "Gemm MatMul": _gemm,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.workloads.graph.assembly import Number
+from slipstick.workloads.graph.assembly import Number, words
 from slipstick.workloads.graph.kinds import product
 
 Shape: TypeAlias = tuple[Number, ...]
@@ -74,11 +74,7 @@ def _name(text: str, where: str) -> str:
     return name
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SAME = _names(
+_SAME = words(
     """
     Relu Sigmoid Tanh Erf Gelu Exp Log Sqrt Clip LeakyRelu Elu Selu HardSigmoid HardSwish Softplus Neg Abs Cast Identity
     Dropout BatchNormalization InstanceNormalization LayerNormalization GroupNormalization LRN Softmax LogSoftmax
@@ -88,7 +84,7 @@ _SAME = _names(
 )
 
 
-_BROADCAST = _names(
+_BROADCAST = words(
     "Add Sub Mul Div Pow Where Equal Greater Less GreaterOrEqual LessOrEqual And Or Max Min Sum Mean Mod"
 )
 

@@ -175,9 +175,7 @@ def read_rocprof_csv(path: Path) -> EventTable:
         raise InputError(f"{path}: want whole numbers of nanoseconds: {counted_problems(wrong)}")
     if not rows:
         raise InputError(f"{path}: no rows below the header")
-    start, end, process, thread, correlation_, names = np.array(rows, dtype=np.int64).T
-    known = {"correlation": np.where(correlation_ < 0, np.nan, correlation_), "stream": thread.astype(float)}
-    part = EventColumns(NAMES[named], start, end, names, tuple(labels), process, thread, known)
+    part = _part(NAMES[named], np.array(rows, dtype=np.int64), tuple(labels))
     return event_table([part], {}, TraceNotes(), 1e-9)
 
 

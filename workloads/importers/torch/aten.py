@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipstick.workloads.graph.assembly import Piece
+from slipstick.workloads.graph.assembly import Piece, by_word, words
 from slipstick.workloads.importers.torch.aten_contractions import read_distances, read_trilinear, read_weight_norm
 from slipstick.workloads.importers.torch.aten_readers import (
     Call,
@@ -73,15 +73,7 @@ def read_scan(call: Call) -> list[Piece]:
 __all__ = ["Call", "read_call"]
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-def _table(groups: Mapping[str, Reader]) -> dict[str, Reader]:
-    return {name: reader for names, reader in groups.items() for name in names.split()}
-
-
-READERS: Mapping[str, Reader] = _table(
+READERS: Mapping[str, Reader] = by_word(
     {
         "mm addmm bmm baddbmm mv addmv dot vdot addbmm": read_mm,
         "linear": read_linear,
@@ -160,7 +152,7 @@ READERS: Mapping[str, Reader] = _table(
 )
 
 # Functions of single elements: those that torch does not tag so, and the usual ones, for traces that carry no tags.
-POINTWISE = _names(
+POINTWISE = words(
     """
     _fused_dropout _prelu_kernel _prelu_kernel_backward abs add addcdiv addcmul atan2
     binary_cross_entropy_backward bitwise_and bitwise_not bitwise_or ceil celu celu_backward clamp clamp_max
@@ -174,12 +166,12 @@ POINTWISE = _names(
     softshrink sqrt square sub tanh tanh_backward threshold threshold_backward where xlogy
     """
 )
-VIEWS = _names(
+VIEWS = words(
     "view t transpose transpose_ permute expand as_strided slice select unsqueeze unsqueeze_ squeeze squeeze_ narrow "
     "diagonal unfold flatten split split_with_sizes unsafe_split unsafe_split_with_sizes unsafe_chunk chunk unbind "
     "movedim swapaxes"
 )
-RANDOM = _names(
+RANDOM = words(
     "bernoulli bernoulli_ exponential_ normal_ rand rand_like randint randn randn_like random_ randperm uniform_"
 )
 

@@ -30,6 +30,21 @@ class Call:
                 values += [x for x in a if isinstance(x, Tensor)]
         return values
 
+    @property
+    def backward(self) -> bool:
+        """Whether it is one of a backward pass."""
+        return "backward" in self.name
+
+    @property
+    def input(self) -> Tensor:
+        """The first tensor that is not the gradient of its result."""
+        return self.tensors()[1 if self.backward else 0]
+
+    def facts(self, **given: Any) -> dict[str, Any]:
+        """Attributes: those that hold, and whether it is one of a backward pass."""
+        held = {name: value for name, value in given.items() if value is not False}
+        return {**held, "pass": "backward"} if self.backward else held
+
 
 Reader: TypeAlias = Callable[[Call], list[Piece]]
 
@@ -65,11 +80,8 @@ def _conv_dims(x: Tensor, y: Tensor, w: Tensor, groups: int, *, transposed: bool
 def read_convolution(call: Call) -> list[Piece]:
     """A convolution of one to three dimensions, transposed or not."""
     x, w, bias, stride, padding, dilation, transposed, _, groups = call.arguments[:9]
-    attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
-    if transposed:
-        attributes["transposed"] = True
-    if bias is not None:
-        attributes["bias"] = True
+    sizes = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    attributes = call.facts(**sizes, transposed=transposed, bias=bias is not None)
     return [Piece("convolution", _conv_dims(x, call.results[0], w, groups, transposed=transposed), attributes)]
 
 
@@ -77,9 +89,8 @@ def read_convolution_backward(call: Call) -> list[Piece]:
     """Gradients of input, weight and bias, as far as the call's mask wants them."""
     dy, x, w, _, stride, padding, dilation, transposed, _, groups, mask = call.arguments[:11]
     dims = _conv_dims(x, dy, w, groups, transposed=transposed)
-    attributes: dict[str, Any] = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
-    if transposed:
-        attributes["transposed"] = True
+    sizes = {"stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation)}
+    attributes = call.facts(**sizes, transposed=transposed)
     pieces = []
     if mask[0]:
         pieces.append(Piece("convolution", dims, {**attributes, "pass": "backward_data"}, "data", makes=0))
@@ -147,16 +158,10 @@ def read_norm(function: str, rows: Callable[[Call], Number]) -> Reader:
     """A reader of norms; `rows` says how many groups of elements have statistics of their own."""
 
     def read(call: Call) -> list[Piece]:
-        backward = "backward" in call.name
-        x = call.tensors()[1 if backward else 0]
-        attributes: dict[str, Any] = {"function": function}
-        stored = function == "batch" and not _trains(call)
-        if backward:
-            attributes["pass"] = "backward"
-        if stored and not backward:
+        x, stored = call.input, function == "batch" and not _trains(call)
+        if stored and not call.backward:
             return [Piece(*stored_norm(x.elements, rows(call)))]
-        if stored:
-            attributes["statistics"] = "running"
+        attributes = call.facts(function=function, statistics="running" if stored else False)
         return [Piece("norm", {"elements": x.elements, "groups": rows(call)}, attributes)]
 
     return read
@@ -171,8 +176,7 @@ def _trains(call: Call) -> bool:
 
 def read_layer_rows(call: Call) -> Number:
     """Groups of a layer norm: the product of the axes before the normalised ones."""
-    i = 1 if "backward" in call.name else 0
-    x = call.tensors()[i]
+    x = call.input
     shape = next(
         a for a in call.arguments if isinstance(a, (list, tuple)) and not (a and isinstance(a[0], (Tensor, bool)))
     )
@@ -181,15 +185,13 @@ def read_layer_rows(call: Call) -> Number:
 
 def read_group_rows(call: Call) -> Number:
     """Groups of a group norm: batch times groups."""
-    i = 1 if "backward" in call.name else 0
-    x = call.tensors()[i]
     numbers = [a for a in call.arguments if not isinstance(a, (Tensor, bool, float, list, tuple)) and a is not None]
-    return x.shape[0] * numbers[3]
+    return call.input.shape[0] * numbers[3]
 
 
 def read_batch_rows(call: Call) -> Number:
     """Groups of a batch norm: the channels."""
-    return call.tensors()[1 if "backward" in call.name else 0].shape[1]
+    return call.input.shape[1]
 
 
 def read_softmax(call: Call) -> list[Piece]:
@@ -197,29 +199,23 @@ def read_softmax(call: Call) -> list[Piece]:
     x = call.tensors()[0]
     dim = next(a for a in call.arguments if isinstance(a, int) and not isinstance(a, bool))
     columns = x.shape[dim] if x.shape else 1
-    attributes: dict[str, Any] = {"function": "log_softmax" if "log" in call.name else "softmax"}
-    if "backward" in call.name:
-        attributes["pass"] = "backward"
+    attributes = call.facts(function="log_softmax" if "log" in call.name else "softmax")
     rows = product(s for i, s in enumerate(x.shape) if i != dim % max(1, len(x.shape)))
     return [Piece("softmax", {"rows": rows, "columns": columns}, attributes)]
 
 
 def read_pool(call: Call) -> list[Piece]:
     """A pooling; the window is the product of the kernel's sides."""
-    backward = "backward" in call.name
-    x = call.tensors()[1 if backward else 0]
-    y = call.tensors()[0] if backward else call.results[0]
-    attributes: dict[str, Any] = {"function": "max" if "max" in call.name else "average"}
-    if backward:
-        attributes["pass"] = "backward"
+    x, y = call.input, call.tensors()[0] if call.backward else call.results[0]
     if "adaptive" in call.name:
         # A window per output; windows of neighbours may share a row when sizes do not divide.
-        space = len(call.arguments[1]) if not backward else len(x.shape) - 2
+        space = len(call.arguments[1]) if not call.backward else len(x.shape) - 2
         window = product(_ceiling(i, o) for i, o in zip(x.shape[-space:], y.shape[-space:], strict=True))
     else:
         space = int("".join(c for c in call.name.split("_with")[0] if c.isdigit()) or 2)
         kernel = next(a for a in call.arguments if isinstance(a, (list, tuple)))
         window = product(kernel) if len(kernel) > 1 else kernel[0] ** space
+    attributes = call.facts(function="max" if "max" in call.name else "average")
     return [Piece("pool", {"inputs": x.elements, "outputs": y.elements, "window": window}, attributes)]
 
 
@@ -296,13 +292,9 @@ def read_upsample(call: Call) -> list[Piece]:
     for word, n in (("bilinear", 4), ("bicubic", 16), ("trilinear", 8), ("linear1d", 2), ("grid_sampler_2d", 4)):
         if word in call.name:
             taps = n
-    backward = "backward" in call.name
-    x = call.tensors()[0]
-    y = call.results[0]
-    fine, coarse = (x, y) if backward else (y, x)
-    attributes: dict[str, Any] = {"function": call.name.replace("_backward", "")}
-    if backward:
-        attributes["pass"] = "backward"
+    x, y = call.tensors()[0], call.results[0]
+    fine, coarse = (x, y) if call.backward else (y, x)
+    attributes = call.facts(function=call.name.replace("_backward", ""))
     return [Piece("upsample", {"inputs": coarse.elements, "outputs": fine.elements, "taps": taps}, attributes)]
 
 

@@ -10,7 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, read_number, whole_of
 from slipstick.common.units import SECONDS, named_unit, time_columns
 from slipstick.workloads.runs.event_steps import STEP_ARGUMENTS
-from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
+from slipstick.workloads.runs.step_profiles import Place, StepProfile, operations_of
 
 OPERATIONS = ("operation", "name", "op", "event")
 TIMES = ("duration", "time", "dur", "took")
@@ -33,7 +33,7 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
     path = Path(path)
     durations: dict[int, float] = {}
     spans: dict[int, tuple[float, float]] = {}
-    operations: dict[int, dict[str, Operation]] = {}
+    operations: dict[int, list[tuple[str, Place, float]]] = {}
     columns: dict[str, str | None] | None = None
     blank = 0
     for line, row in read_csv_rows(path, limit_bytes=LIMIT_BYTES):
@@ -50,15 +50,9 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
             begin = _seconds(row, columns["start"], path, line, -LONGEST)
             low, high = spans.get(step, (begin, begin))
             spans[step] = min(low, begin), max(high, begin + took)
-        of_step = operations.setdefault(step, {})
+        of_step = operations.setdefault(step, [])
         if columns["operation"] is not None:
-            place = _place(row, columns["place"], path, line)
-            name = row[columns["operation"]]
-            known = of_step.get(name)
-            if known is not None and known.place != place:
-                name = f"{name} ({place})"
-                known = of_step.get(name)
-            of_step[name] = Operation(1 + (known.count if known else 0), took + (known.time if known else 0.0), place)
+            of_step.append((row[columns["operation"]], _place(row, columns["place"], path, line), took))
     if not durations:
         raise InputError(f"{path}: has no rows with a step; want one for each event")
     notes = [f"{blank:,} rows without a step are left out"] if blank else []
@@ -68,7 +62,7 @@ def read_event_csv(path: str | os.PathLike[str]) -> tuple[list[StepProfile], lis
     for step in sorted(durations, key=lambda number: spans.get(number, (number, 0.0))[0]):
         begin, end = spans.get(step, (clock, clock + durations[step]))
         clock = end
-        steps.append(StepProfile(step, begin, end - begin, operations[step]))
+        steps.append(StepProfile(step, begin, end - begin, operations_of(operations[step])))
     return steps, notes
 
 

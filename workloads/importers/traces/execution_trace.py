@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_json, require_mapping
 from slipstick.common.records import FrozenDict
-from slipstick.workloads.graph.assembly import DTYPES, ImportedNode, Piece, Tensor, assemble
+from slipstick.workloads.graph.assembly import DTYPES, ImportedNode, Piece, Tensor, assemble, traced_shape
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.importers.torch.aten import Call, read_call
 
@@ -155,7 +155,7 @@ def _side(entry: Mapping[str, Any], side: str) -> tuple[list[Any], list[Any]]:
 def _value(value: Any, kind: str, shape: Any, strides: Any, storages: list[Any]) -> Any:
     if kind.startswith("Tensor("):
         storages.append(value[1])
-        sizes = tuple(_size(s) for s in shape)
+        sizes = traced_shape(shape)
         steps = tuple(int(s) for s in strides) if isinstance(strides, list) and len(strides) == len(sizes) else None
         return Tensor(sizes, DTYPES.get(kind[7:-1], "float32"), steps)
     if kind.startswith("GenericList[") and isinstance(value, list):
@@ -164,9 +164,3 @@ def _value(value: Any, kind: str, shape: Any, strides: Any, storages: list[Any])
         below = strides if isinstance(strides, list) and len(strides) == len(value) else [None] * len(value)
         return tuple(_value(v, k, s, d, storages) for v, k, s, d in zip(value, kinds, shape, below, strict=True))
     return None if value == "<None>" else value
-
-
-def _size(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 10**12:
-        raise InputError(f"size {str(value)[:40]!r} lies outside [0, 1e12]")
-    return value

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
-from slipstick.workloads.graph.assembly import DTYPES, Tensor
+from slipstick.workloads.graph.assembly import DTYPES, Tensor, traced_shape
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Attribute, Op, Workload
 from slipstick.workloads.graph.workload_kind import WORK, program_kind
@@ -191,10 +191,10 @@ def _filled(name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _argument(dims: Any, kind: str, concrete: Any) -> Any:
     if kind in DTYPES and (dims or concrete in ("", None)):
-        return Tensor(_sizes(dims), DTYPES[kind])
+        return Tensor(traced_shape(dims), DTYPES[kind])
     if dims and isinstance(dims, list) and isinstance(dims[0], list):  # a list of tensors
         inner = kind.removeprefix("GenericList[").removesuffix("]").split(",")
-        return tuple(Tensor(_sizes(d), DTYPES.get(inner[0], "float32")) for d in dims)
+        return tuple(Tensor(traced_shape(d), DTYPES.get(inner[0], "float32")) for d in dims)
     if not isinstance(concrete, str) or not concrete:
         return None
     if len(concrete) > 1000:
@@ -205,14 +205,6 @@ def _argument(dims: Any, kind: str, concrete: Any) -> Any:
     except (ValueError, RecursionError):
         return text
     return tuple(value) if isinstance(value, list) else value
-
-
-def _sizes(dims: Any) -> tuple[int, ...]:
-    if not isinstance(dims, list) or not all(
-        isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= 10**12 for size in dims
-    ):
-        raise InputError(f"sizes {str(dims)[:40]!r} are no whole numbers in [0, 1e12]")
-    return tuple(dims)
 
 
 def _results(call: Call) -> tuple[Tensor, ...]:

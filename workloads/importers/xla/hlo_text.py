@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from slipstick.common.errors import InputError
@@ -19,13 +20,13 @@ from slipstick.common.readers import read_lines
 from slipstick.workloads.graph.assembly import Tensor
 from slipstick.workloads.importers.xla.mlir_text import (
     DTYPES,
-    LARGEST_AXIS,
     LIMIT_BYTES,
     LONGEST,
     MAX_LINES,
-    MAX_RANK,
     Function,
     Statement,
+    depths,
+    written_tensor,
 )
 
 ENTRY = "main"
@@ -100,34 +101,20 @@ def _instruction(line: str, number: int, path: Path) -> _Instruction | None:
 
 def _closed(text: str, at: int) -> int:
     """The place behind the bracket that closes the one at a place."""
-    depth = 0
-    for place in range(at, len(text)):
-        depth += (text[place] in "({[") - (text[place] in ")}]")
-        if depth == 0:
-            return place + 1
-    return len(text)
+    return next((at + place + 1 for place, _, depth in depths(text[at:]) if depth == 0), len(text))
 
 
 def _parts(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for place, character in enumerate(text):
-        depth += (character in "({[") - (character in ")}]")
-        if character == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]]
+    """What commas part that stand in no brackets."""
+    commas = (place for place, mark, depth in depths(text) if mark == "," and depth == 0)
+    return [text[before + 1 : after] for before, after in pairwise((-1, *commas, len(text)))]
 
 
 def _tensor(seen: re.Match[str], line: int, path: Path) -> Tensor:
-    sizes = [size.lstrip("<=") for size in seen[2].split(",") if size]
-    dtype = "float8" if seen[1].startswith("f8") else _TYPES.get(seen[1])
     if seen[1] in ("token", "opaque"):
         return Tensor((0,), "int8")
-    if dtype is None:
-        raise InputError(f"{path}: line {line}: unknown type of elements {seen[1]!r}")
-    if len(sizes) > MAX_RANK or any(not size.isdigit() or len(size) > 10 or int(size) > LARGEST_AXIS for size in sizes):
-        raise InputError(f"{path}: line {line}: {seen[0][:60]}: want at most {MAX_RANK} axes of at most 1e9")
-    return Tensor(tuple(int(size) for size in sizes), dtype)
+    sizes = [size.lstrip("<=") for size in seen[2].split(",") if size]
+    return written_tensor(sizes, seen[1], _TYPES, f"{path}: line {line}: {seen[0][:60]}")
 
 
 def _function(

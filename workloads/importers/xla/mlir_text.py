@@ -7,7 +7,7 @@ regions of an operation (the sum inside a reduction, the body of a loop) belongs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -222,15 +222,16 @@ def _signature(text: str, operation: str) -> tuple[str, str]:
     """What stands before and after the last colon outside all brackets."""
     if operation == "while":  # a loop: its types stand before its regions
         text = re.split(r"\scond\s", text, maxsplit=1)[0]
-    depth, at = 0, -1
-    for position, character in enumerate(text):
-        if character in _OPENING:
-            depth += 1
-        elif character in _CLOSING:
-            depth -= 1
-        elif character == ":" and depth == 0:
-            at = position
+    at = max((place for place, mark, depth in depths(text) if mark == ":" and depth == 0), default=-1)
     return (text, "") if at < 0 else (text[:at], text[at + 1 :])
+
+
+def depths(text: str) -> Iterator[tuple[int, str, int]]:
+    """Each character with its place and how many brackets are open behind it."""
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character in _OPENING) - (character in _CLOSING)
+        yield place, character, depth
 
 
 def _tensors(text: str, line: int, path: Path) -> tuple[Tensor, ...]:
@@ -241,11 +242,20 @@ def _tensors(text: str, line: int, path: Path) -> tuple[Tensor, ...]:
             raise InputError(
                 f"{path}: line {line}: {match.group()[:60]}: a size that is not known; export with fixed shapes"
             )
-        if len(sizes) > MAX_RANK or any(len(size) > 10 or int(size) > LARGEST_AXIS for size in sizes):
-            raise InputError(f"{path}: line {line}: {match.group()[:60]}: want at most {MAX_RANK} axes of at most 1e9")
-        kind = match.group(2)
-        dtype = "int8" if kind.startswith("!quant") else "float8" if kind.startswith("f8") else DTYPES.get(kind)
-        if dtype is None:
-            raise InputError(f"{path}: line {line}: {match.group()[:60]}: unknown type of elements {kind[:20]!r}")
-        result.append(Tensor(tuple(int(size) for size in sizes), dtype))
+        kind = "i8" if match.group(2).startswith("!quant") else match.group(2)
+        result.append(written_tensor(sizes, kind, DTYPES, f"{path}: line {line}: {match.group()[:60]}"))
     return tuple(result)
+
+
+def written_tensor(sizes: Sequence[str], kind: str, known: Mapping[str, str], where: str) -> Tensor:
+    """A tensor by its sizes and its type of elements as they are written.
+
+    `known`: data types by how they are written.
+    Raises InputError where the type is not among them, or a size is too large.
+    """
+    dtype = "float8" if kind.startswith("f8") else known.get(kind)
+    if dtype is None:
+        raise InputError(f"{where}: unknown type of elements {kind[:20]!r}")
+    if len(sizes) > MAX_RANK or any(not one.isdigit() or len(one) > 10 or int(one) > LARGEST_AXIS for one in sizes):
+        raise InputError(f"{where}: want at most {MAX_RANK} axes of at most 1e9")
+    return Tensor(tuple(map(int, sizes)), dtype)

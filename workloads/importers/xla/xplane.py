@@ -33,7 +33,7 @@ from typing import Any
 from slipstick.common.errors import InputError
 from slipstick.common.opener import head, read_bytes
 from slipstick.workloads.importers.traces.chrome_trace import iterate_events
-from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
+from slipstick.workloads.runs.step_profiles import Place, StepProfile, operations_of
 
 
 class Message(dict[int, list[int | memoryview]]):
@@ -220,23 +220,15 @@ def _divided(
 ) -> list[StepProfile]:
     """Operations by the step in which they start."""
     begins = [begin for _, begin, _ in steps]
-    sums: list[dict[tuple[str, Place], list[float]]] = [{} for _ in steps]
+    inside: list[list[tuple[str, Place, float]]] = [[] for _ in steps]
     kinds: tuple[tuple[Place, Iterable[tuple[str, float, float]]], ...] = (("device", device), ("host", host))
     for place, events in kinds:
         for name, start, time in events:
             at = bisect_right(begins, start) - 1
             if at >= 0 and start < steps[at][2]:
-                entry = sums[at].setdefault((name, place), [0.0, 0.0])
-                entry[0] += 1
-                entry[1] += time
-    profiles = []
-    for (number, begin, end), totals in zip(steps, sums, strict=True):
-        operations: dict[str, Operation] = {}
-        for (name, place), (count, time) in totals.items():
-            label = name if name not in operations else f"{name} ({place})"
-            operations[label] = Operation(int(count), time, place)
-        profiles.append(StepProfile(number, begin, end - begin, operations))
-    return profiles
+                inside[at].append((name, place, time))
+    each = zip(steps, inside, strict=True)
+    return [StepProfile(number, begin, end - begin, operations_of(timed)) for (number, begin, end), timed in each]
 
 
 def profiled_steps(path: Path) -> list[StepProfile] | None:
