@@ -153,9 +153,14 @@ class Workload:
         names, raw_times, distinct
             Of the operations, how often each is done, and which are alike.
         """
+        whole = {"name": name, "edges": edges, "defaults": defaults, "metadata": metadata, "uncounted": uncounted}
+        return cls._unchecked(**whole, names=names, raw_times=raw_times, distinct=distinct, symbols=symbols)
+
+    @classmethod
+    def _unchecked(cls, **parts: object) -> Self:
+        """A workload of parts that were checked already."""
         made = object.__new__(cls)
-        made.__dict__.update(name=name, edges=edges, defaults=defaults, metadata=metadata, uncounted=uncounted)
-        made.__dict__.update(names=names, raw_times=raw_times, distinct=distinct, symbols=symbols)
+        made.__dict__.update(parts)
         return made
 
     def _repeated(self) -> tuple[Op, ...]:
@@ -307,16 +312,9 @@ class Workload:
         given = _Given(self, binding)
         if self._given and self._given.binding.whole and binding.whole:
             given = _Given(self._given.workload, binding.after(self._given.binding))
-        made = object.__new__(type(self))  # its names and edges were checked already
-        made.__dict__.update(
-            {each.name: getattr(self, each.name) for each in fields(self) if each.name != "operations"}
-        )
-        made.__dict__.update(
-            defaults=FrozenDict({name: value for name, value in self.defaults.items() if name not in values}),
-            distinct=self.distinct.bound_by(binding),
-            _given=given,
-        )
-        return made
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "operations"}
+        left = FrozenDict({name: value for name, value in self.defaults.items() if name not in values})
+        return self._unchecked(**parts | {"defaults": left}, distinct=self.distinct.bound_by(binding), _given=given)
 
     def called(self, name: str) -> Self:
         """The same workload under another name."""
@@ -329,16 +327,13 @@ class Workload:
         """
         given = {name: getattr(self, name) for name in ("name", "edges", "defaults", "uncounted", "names")}
         times = {"_given": self._given} if self._given else {"raw_times": self.raw_times}
-        made = object.__new__(type(self))
-        made.__dict__.update(given | times, metadata=metadata, distinct=Distinct(operations, self.distinct.place))
-        return made
+        distinct = Distinct(operations, self.distinct.place)
+        return self._unchecked(**given, **times, metadata=metadata, distinct=distinct)
 
     def _with(self, **parts: Any) -> Self:
         """A copy with other parts than operations and edges."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__ | parts)
-        made.__dict__.pop("structure", None)
-        return made
+        known = {name: part for name, part in self.__dict__.items() if name != "structure"}
+        return self._unchecked(**known | parts)
 
     def bound(self, values: Mapping[str, float] = _NO_SIZES) -> Self:
         """The workload with values put in, and its defaults where none is given; names that are no symbol are passed
