@@ -37,11 +37,6 @@ def language_model_names() -> list[str]:
     return sorted(_documents())
 
 
-def language_model_source(name: str) -> str:
-    """Where the numbers of a shipped model come from."""
-    return str(_documents()[name]["source"])
-
-
 @cache
 def _shipped(name: str) -> LanguageModel:
     from slipstick.workloads.importers.configs.huggingface import from_config

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
-from slipstick.common.records import content_digest
+from slipstick.common.records import ByContent, content_digest
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 
 
@@ -40,7 +40,7 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class RepresentativeSet:
+class RepresentativeSet(ByContent):
     """Representative iterations of a run.
 
     Parameters
@@ -90,12 +90,6 @@ class RepresentativeSet:
 
     def __len__(self) -> int:
         return len(self.indices)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RepresentativeSet) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
 
     @cached_property
     def identity(self) -> str:

@@ -117,6 +117,21 @@ class Same(Generic[Value]):
         return isinstance(other, Same) and self.it is other.it
 
 
+class ByContent:
+    """Equal and hashed by the digest of its content: for frozen records that hold arrays."""
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of the content."""
+        return content_digest(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+
 class Record(BaseModel):
     """A frozen, validated group of fields read from a file; unknown fields are refused."""
 

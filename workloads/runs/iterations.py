@@ -12,14 +12,14 @@ import numpy as np
 from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import content_digest
+from slipstick.common.records import ByContent, content_digest
 from slipstick.workloads.runs.lengths import Lengths
 
 Order: TypeAlias = Literal["sorted", "shuffled", "bucketed"]
 
 
 @dataclass(frozen=True, eq=False)
-class Iterations:
+class Iterations(ByContent):
     """One epoch or run, iteration by iteration.
 
     Parameters
@@ -76,12 +76,6 @@ class Iterations:
 
     def __len__(self) -> int:
         return len(self.lengths)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Iterations) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
 
     @cached_property
     def identity(self) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 from slipstick.common.array_types import IntArray
 from slipstick.common.errors import InputError
 from slipstick.common.readers import read_csv_rows, whole_of
-from slipstick.common.records import content_digest
+from slipstick.common.records import ByContent
 
 MAX_LENGTH = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Lengths:
+class Lengths(ByContent):
     """Lengths of the sequences of a data set, in the steps that the network counts.
 
     `values`: shape (sequences,), whole numbers >= 1.
@@ -43,16 +43,6 @@ class Lengths:
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Lengths) and self._digest == other._digest
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
-
-    @property
-    def _digest(self) -> str:
-        return content_digest(self)
 
     def resampled(self, size: int, seed: int = 0) -> Lengths:
         """`size` lengths drawn from these with replacement: a data set of another size, labelled synthetic.
