@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slipstick.common.errors import InputError
@@ -173,32 +174,36 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
     if "<!ENTITY" in text:
         raise InputError("hwloc: XML entities are not accepted")
     if not text.lstrip().startswith("<"):
-        return _printed_hwloc(text, clock, flags)
+        printed = [(kind, float(size or 0) * _FACTORS[unit]) for kind, size, unit in _OBJECT.findall(text)]
+        return _of_objects(printed, clock, flags)
     try:
         root = ET.fromstring(text)
     except ET.ParseError as error:
         raise InputError(f"hwloc: not XML ({error})") from None
     objects = list(root.iter("object"))
-    kinds = [node.get("type", "") for node in objects]
-    cores = kinds.count("Core")
-    if not cores:
-        raise InputError("hwloc: no object of type Core (want the output of lstopo --of xml)")
     memory = sum(_xml_whole(node, "local_memory") for node in objects if node.get("type") == "NUMANode")
-    sizes_of: dict[str, list[float]] = {}
-    for node in objects:
-        level = _cache_level(node)
-        if level:
-            sizes_of.setdefault(level, []).append(float(_xml_whole(node, "cache_size")))
     model = [i.get("value", "") for i in root.iter("info") if i.get("name") == "CPUModel"]
+    seen = [(_cache_level(node) or node.get("type", ""), float(_xml_whole(node, "cache_size"))) for node in objects]
+    found = _of_objects(seen, clock, flags)
+    return replace(found, model="; ".join([*model[:1], *_core_kinds(root, objects)]), memory=float(memory) or None)
+
+
+def _of_objects(seen: Sequence[tuple[str, float]], clock: float | None, flags: frozenset[str]) -> Topology:
+    """What hwloc's objects say, each with its kind and the bytes of a cache, in their order."""
+    counts = Counter(kind for kind, _ in seen)
+    if not counts["Core"]:
+        raise InputError("hwloc: no object of type Core (want the output of lstopo, or lstopo --of xml)")
+    sizes = {kind: size for kind, size in reversed(seen) if size}
+    levels = (kind for kind in sorted(sizes) if re.fullmatch(r"L\d+d?", kind))  # none of instructions
+    caches = [Cache(kind.removesuffix("d"), sizes[kind], counts[kind]) for kind in levels]
     return Topology(
-        model="; ".join([*model[:1], *_core_kinds(root, objects)]),
-        cores=cores,
-        threads_per_core=max(1, kinds.count("PU") // cores),
-        sockets=max(1, kinds.count("Package") + kinds.count("Socket")),
-        domains=max(1, kinds.count("NUMANode")),
-        caches=tuple(Cache(name, sizes[0], len(sizes)) for name, sizes in sorted(sizes_of.items()) if sizes[0] > 0),
+        model="",
+        cores=counts["Core"],
+        threads_per_core=max(1, counts["PU"] // counts["Core"]),
+        sockets=max(1, counts["Package"] + counts["Socket"]),
+        domains=max(1, counts["NUMANode"]),
+        caches=tuple(caches),
         clock=clock,
-        memory=float(memory) or None,
         flags=flags,
         source="hwloc",
     )
@@ -219,23 +224,6 @@ def _mask(text: str) -> int:
     words = text[:4096].split(",")
     known = all(re.fullmatch(r"(0x)?[0-9a-fA-F]{0,8}", word) for word in words)
     return int("".join(word.removeprefix("0x").rjust(8, "0") for word in words) or "0", 16) if known else 0
-
-
-def _printed_hwloc(text: str, clock: float | None, flags: frozenset[str]) -> Topology:
-    """What lstopo prints for people."""
-    seen = [(kind, size, unit) for kind, size, unit in _OBJECT.findall(text)]
-    counts = {kind: sum(one[0] == kind for one in seen) for kind, *_ in seen}
-    if not counts.get("Core"):
-        raise InputError("hwloc: no object of type Core (want the output of lstopo, or lstopo --of xml)")
-    sizes = {kind: float(size) * _FACTORS[unit] for kind, size, unit in reversed(seen) if size}
-    caches = tuple(
-        Cache(kind.removesuffix("d"), sizes[kind], counts[kind]) for kind in sorted(sizes) if kind.startswith("L")
-    )
-    return Topology(
-        "", counts["Core"], max(1, counts.get("PU", 0) // counts["Core"]),
-        max(1, counts.get("Package", 0) + counts.get("Socket", 0)), max(1, counts.get("NUMANode", 0)), caches, clock,
-        flags=flags, source="hwloc",
-    )  # fmt: skip
 
 
 def _fields(entries: Any, depth: int) -> Iterator[tuple[str, str]]:

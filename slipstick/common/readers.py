@@ -29,18 +29,14 @@ _TOO_LARGE = "an integer beyond 1e40"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def unknown_name(thing: str, name: object, known: Sequence[str], listed_by: str = "") -> InputError:
-    """The error for a name that is not known: says the nearest ones, and lists them all when they are few.
-
-    `listed_by`: the command that lists them, where they are many.
-    """
+def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
+    """The error for a name that is not known: says the nearest ones, and lists them all when they are few."""
     alike = {text.casefold(): text for text in known}
     close = [alike[one] for one in get_close_matches(str(name).casefold(), list(alike), n=3)]
     if len(known) <= FEW_NAMES:
         close, listed = close[:1], f"known: {', '.join(known) or 'none'}"
     else:
-        shown = f"{', '.join(known[:FEW_NAMES])}, ... ({len(known)} in all)"
-        listed = f"{len(known)} known: {listed_by}" if listed_by else f"known: {shown}"
+        listed = f"known: {', '.join(known[:FEW_NAMES])}, ... ({len(known)} in all)"
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
     return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} ({listed})")
 
