@@ -260,7 +260,7 @@ def convolution_dims(
     made: Sequence[Amount],
     kernel: Sequence[Amount],
 ) -> dict[str, Amount]:
-    """Dims of a convolution of one to three axes: sizes of its input, its result and its window."""
+    """Dims of a convolution of one to three axes: sizes of its input, its result and its window, in elements."""
     dims = {"batch": batch, "channels_in": channels_in, "channels_out": channels_out, "groups": groups}
     for part, sizes in (("in", given), ("out", made), ("kernel", kernel)):
         whole = (1,) * (len(AXES) - len(sizes)) + tuple(sizes)

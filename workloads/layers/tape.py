@@ -70,13 +70,13 @@ class NetworkTape(ImageLayers, SequenceLayers):
 
         return self._layer(name, [x], x.shape, made, backward)
 
-    def elementwise(self, name: str, function: str, *inputs: Value, after: Sequence[str] = ()) -> Value:
+    def elementwise(self, name: str, function: str, *inputs: Value) -> Value:
         """A function of each element of one or more values of equal shape (or broadcast to the largest)."""
         shape = max((x.shape for x in inputs), key=len)
         elements = product(shape)
         reads = sum(x.elements for x in inputs)
         dims: dict[str, Amount] = {"elements": elements, "reads": reads, "writes": elements}
-        made = self._add(name, "elementwise", dims, [*(x.made_by for x in inputs), *after], {"function": function})
+        made = self._add(name, "elementwise", dims, [x.made_by for x in inputs], {"function": function})
 
         if function == "add":
             return self._layer(name, inputs, shape, made, lambda gradient: [gradient for _ in inputs])
