@@ -12,7 +12,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.opener import is_there
 from slipstick.common.readers import read_json
 from slipstick.common.renamed_arguments import checked
-from slipstick.workloads.shipped_graphs import graph_document, graph_names, graphs_folder
+from slipstick.workloads.shipped_graphs import graph_document, graphs_folder
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -118,11 +118,6 @@ def workload_names() -> list[str]:
     True
     """
     return list(_outlines())
-
-
-def built_names() -> list[str]:
-    """The same names from the builders and graphs themselves."""
-    return sorted(_builders()) + [f"{IMPORTED}{name}" for name in graph_names()]
 
 
 def _imported(name: str) -> Workload | None:
@@ -372,7 +367,7 @@ CatalogEntry = tuple[int, float | None, Mapping[str, float]]
 
 
 def outlines_file() -> Path:
-    """Outlines of all workloads that ship; `python -m slipstick.workloads.outlines` writes it anew."""
+    """Outlines of all workloads that ship; `python -m tools.indexes` writes it anew."""
     return graphs_folder() / "outlines.json"
 
 

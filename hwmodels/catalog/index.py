@@ -1,4 +1,4 @@
-"""What lists show of each shipped machine; ``python -m slipstick.hwmodels.catalog.index`` writes the index anew.
+"""What lists show of each shipped machine; ``python -m tools.indexes`` writes the index anew.
 
 A row counts only while its file is what it was made from (a digest says so): a stale index costs time, and no truth.
 """
@@ -6,14 +6,12 @@ A row counts only while its file is what it was made from (a digest says so): a 
 from __future__ import annotations
 
 import hashlib
-import json
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from slipstick.common.opener import read_bytes
 from slipstick.common.readers import read_json
-from slipstick.common.writer import atomic_write
 
 FILE = Path(__file__).with_name("index.json")
 
@@ -54,16 +52,3 @@ def digest_of(path: Path) -> str:
 def _rows() -> dict[str, tuple[str, str, int, float, float, float | None]]:
     stored: dict[str, tuple[str, str, int, float, float, float | None]] = read_json(FILE) if FILE.is_file() else {}
     return stored
-
-
-def main() -> None:
-    """Read every shipped machine once and write the index."""
-    rows = {path.name: [digest_of(path), *built(path)] for path in sorted(FILE.parent.glob("*.yaml"))}
-    with atomic_write(FILE) as stream:
-        stream.write(
-            "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"
-        )
-
-
-if __name__ == "__main__":
-    main()

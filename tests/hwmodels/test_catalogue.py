@@ -197,7 +197,7 @@ def test_the_index_says_what_the_machines_say() -> None:
 
     made_of = {name: row[0] for name, row in json.loads(FILE.read_text()).items()}
     files = {path.name: digest_of(path) for path in sorted(FILE.parent.glob("*.yaml"))}
-    assert made_of == files, "run python -m slipstick.hwmodels.catalog.index"  # a stale row is read for nothing
+    assert made_of == files, "run python -m tools.indexes"  # a stale row is read for nothing
     for name, one in outlines().items():
         whole = machine(name)
         of_it = CatalogEntry(whole.name, whole.cores, whole.clock, whole.bandwidth(whole.main_memory), whole.price)

@@ -148,10 +148,11 @@ def test_formulas_survive_being_written_and_read(text: str) -> None:
 def test_the_index_of_workloads_is_complete() -> None:
     import json
 
-    from slipstick.workloads.catalog import built_names, built_outline, outlines_file
+    from slipstick.workloads.catalog import built_outline, outlines_file
+    from tools.indexes import built_names
 
     index = json.loads(outlines_file().read_text())
-    assert list(index) == built_names() == workload_names(), "run python -m slipstick.workloads.outlines"
+    assert list(index) == built_names() == workload_names(), "run python -m tools.indexes"
     for name in sorted(index)[::9]:
         operations, parameters, defaults = built_outline(name)
         assert index[name] == [operations, parameters, dict(defaults)]
