@@ -14,11 +14,16 @@ def prompt_seconds(step: StepTime, input_tokens: float, budget: int, cached: flo
 
     `cached`: tokens before it that are in the cache already.
     """
-    chunk = min(input_tokens, float(budget))
-    count, reads = max(1.0, budget // chunk), input_tokens / chunk
-    past = cached + (input_tokens - chunk) / 2
-    full = Batch(prompt=chunk * count, past=past, chunk=chunk, finished=count / reads)
+    count = max(1.0, budget // min(input_tokens, float(budget)))
+    full, reads = _chunks(input_tokens, budget, cached, count)
     return step.seconds(full) * reads / count
+
+
+def _chunks(input_tokens: float, budget: int, cached: float, count: float) -> tuple[Batch, float]:
+    """A step that reads a chunk of each of so many prompts, in the middle of them, and how many chunks a prompt has."""
+    chunk = min(input_tokens, float(budget))
+    reads, past = input_tokens / chunk, cached + (input_tokens - chunk) / 2
+    return Batch(prompt=chunk * count, past=past, chunk=chunk, finished=count / reads), reads
 
 
 def first_parts(
@@ -53,19 +58,14 @@ def _through(step: StepTime, input_tokens: float, budget: int, cached: float) ->
     take a stage's time more. One chunk alone gains nothing by a pipeline.
     """
     stages = step.shares.layout.pipeline
-    chunk = min(input_tokens, float(budget))
-    reads = input_tokens / chunk
-    past = cached + (input_tokens - chunk) / 2
-    batch = Batch(prompt=stages * chunk, past=past, chunk=chunk, finished=stages / reads)
+    batch, reads = _chunks(input_tokens, budget, cached, stages)
     return batch, (reads + stages - 1) / stages
 
 
 def stepped_prompt_seconds(step: StepTime, input_tokens: float, budget: int, cached: float) -> float:
     """Seconds that simulated steps take to read one prompt, in which all stages of a pipeline share each chunk."""
-    chunk = min(input_tokens, float(budget))
-    reads = input_tokens / chunk
-    past = cached + (input_tokens - chunk) / 2
-    return step.seconds(Batch(prompt=chunk, past=past, chunk=chunk, finished=1 / reads)) * reads
+    batch, reads = _chunks(input_tokens, budget, cached, 1.0)
+    return step.seconds(batch) * reads
 
 
 def least_prompt_seconds(step: StepTime, input_tokens: float, budget: int) -> float:

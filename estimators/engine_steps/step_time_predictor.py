@@ -15,7 +15,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
@@ -220,8 +219,7 @@ class _Widths:
 
     def __init__(self, values: FloatArray) -> None:
         self.values = values
-        self.flat = values.ravel()
-        self.plain: list[float] = self.flat.tolist()
+        self.plain: list[float] = values.ravel().tolist()
         self.strides = [stride // values.itemsize for stride in values.strides]
         self.scales = [np.log1p(np.array(axis, dtype=float)) for axis in GRID]
         self.steps = [scale.tolist() for scale in self.scales]
@@ -247,24 +245,13 @@ class _Widths:
 
     def many(self, points: Sequence[FloatArray]) -> FloatArray:
         """At many batches, an array of each of their four numbers."""
-        lows, shares = [], []
-        for values, scale in zip(points, self.scales, strict=True):
-            place = np.interp(np.log1p(values), scale, np.arange(len(scale), dtype=float))
-            low = np.minimum(place.astype(np.intp), len(scale) - 2)
-            lows.append(low)
-            shares.append(place - low)
-        base = sum(low * stride for low, stride in zip(lows, self.strides, strict=True))
-        return self._between(base, shares, 0)
+        from scipy.ndimage import map_coordinates
 
-    def _between(self, at: npt.NDArray[np.intp], shares: Sequence[FloatArray], axis: int) -> FloatArray:
-        if axis == len(shares):
-            return self.flat[at]
-        share = shares[axis]
-        low = self._between(at, shares, axis + 1)
-        if not share.any():
-            return low
-        high = self._between(at + self.strides[axis], shares, axis + 1)
-        return np.asarray(low + share * (high - low), dtype=float)
+        places = [
+            np.interp(np.log1p(values), scale, np.arange(len(scale)))
+            for values, scale in zip(points, self.scales, strict=True)
+        ]
+        return np.asarray(map_coordinates(self.values, places, order=1, mode="nearest"))
 
 
 def _flat(values: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:

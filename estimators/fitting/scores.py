@@ -51,10 +51,8 @@ def log_quantile(share: float, predicted: npt.ArrayLike, measured: npt.ArrayLike
 
 def weighted_quantile(values: npt.ArrayLike, weights: npt.ArrayLike, share: float = 0.5) -> float:
     """The least value at which values up to it have a share of the weight; arrays of shape (n,), weights above 0."""
-    known = np.asarray(values, dtype=float)
-    order = np.argsort(known, kind="stable")
-    reached = np.cumsum(np.asarray(weights, dtype=float)[order])
-    return float(known[order][np.searchsorted(reached, share * reached[-1])])
+    known, weighing = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
+    return float(np.quantile(known, share, weights=weighing, method="inverted_cdf"))
 
 
 def normal_spread(errors: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:

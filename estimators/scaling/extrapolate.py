@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,9 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import share_shown
 from slipstick.common.readers import unknown_name
 from slipstick.common.renamed_arguments import checked as checked_arguments
+from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.base.sureness import ABOVE, BELOW, SURE, within_near
+from slipstick.estimators.fitting.nonnegative_terms import nonnegative
 from slipstick.estimators.scaling.averaged_scaling import averaged, cycles
 from slipstick.estimators.scaling.extrapolation_band import checked, doubt
 from slipstick.estimators.scaling.extrapolation_band import reasons as worst_of
@@ -165,7 +166,7 @@ def _averaged(
         words = [too_few(len(series))] * len(to)
     elif level is not None:
         fallen = fall_of(series) if kind == "weak" else 0.0
-        noise = np.hypot(noise_at(checked(level), series.statistic, series.noise), _deviations(level) * fallen)
+        noise = np.hypot(noise_at(checked(level), series.statistic, series.noise), quantile(level, None) * fallen)
         words = verdicts(series, _with_fall(average.certainty(), average.value, fallen), to, average.value, known)
         ends = widened(average.value, *average.band(level), float(noise))
         low, high = (tuple(map(float, end)) for end in ends)
@@ -195,14 +196,10 @@ def fall_of(series: Series) -> float:
     The work of each worker is constant, so that nothing which goes on can let times fall: what does is an error, of a
     first run that was cold or of work that was not constant.
     """
-    logs = np.log(series.y)
+    logs, steps = np.log(series.y / np.min(series.y)), np.tri(len(series))
     if (np.diff(logs) >= 0).all():
         return 0.0
-    sums, n = np.concatenate([[0.0], np.cumsum(logs)]), len(logs)
-    means = np.full((n, n), np.inf)
-    for a in range(n):
-        means[a, a:] = (sums[a + 1 :] - sums[a]) / np.arange(1, n - a + 1)
-    rising = np.array([means[: i + 1, i:].min(axis=1).max() for i in range(n)])  # Robertson et al. 1988, theorem 1.4.4
+    rising = steps @ nonnegative(steps, logs)  # what never falls is a sum of steps of at least zero
     return float(np.sqrt(np.mean((logs - rising) ** 2)))
 
 
@@ -210,7 +207,7 @@ def _with_fall(certainty: Certainty, value: FloatArray, fallen: float) -> Certai
     """What is still sure where times of weak scaling scatter by so much around ones that never fall."""
     if not fallen:
         return certainty
-    low, high = widened(value, certainty.low, certainty.high, _deviations(SURE) * fallen)
+    low, high = widened(value, certainty.low, certainty.high, quantile(SURE, None) * fallen)
     near = [
         within_near(*after) / max(within_near(*before), 1e-12)
         for before, after in zip(
@@ -225,10 +222,6 @@ def _with_fall(certainty: Certainty, value: FloatArray, fallen: float) -> Certai
 
 WIDENED = 1.05
 """Factor of the ends' ratio from which on a fall is named the reason of a band's width."""
-
-
-def _deviations(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _answer(
@@ -374,7 +367,7 @@ def next_points(
     here = extrapolate_many([series], [*candidates, target], prediction.kind, level=level)[0]
     doubts = np.log(np.array(here.high) / np.array(here.low))
     before = float(doubts[-1])
-    deviations = doubts / (2 * NormalDist().inv_cdf(0.5 + level / 2))
+    deviations = doubts / (2 * quantile(level, None))
     ranked = []
     for i, value in enumerate(candidates):
         trials = [_with(series, value, here.value[i] * float(np.exp(z * deviations[i]))) for z in OUTCOMES]

@@ -9,6 +9,7 @@ first that does not; the ends of the band are the numbers at the edges of the st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -297,7 +298,7 @@ def answer_of(run: Serving) -> Estimate:
         parts=tuple(OperationTime(name, name, seconds) for name, seconds in _parts(run).items()),
         rule="simulated: mean over the requests",
         metrics=FrozenDict({name: min(1.0, float(summary[name])) for name in shares}),
-        spread=Spread(residual=_deviation(even)),
+        spread=Spread(residual=math.log(even) / quantile(DEFAULT_LEVEL, None)),
         assumptions=(
             run.traffic.text(),
             *run.deployment.assumptions(),
@@ -311,12 +312,6 @@ def answer_of(run: Serving) -> Estimate:
         doubts=run.deployment.contradictions,
         conditions=run.deployment.conditions,
     )
-
-
-def _deviation(factor: float) -> float:
-    from math import log
-
-    return log(factor) / quantile(DEFAULT_LEVEL, None)
 
 
 def _parts(run: Serving) -> dict[str, float]:

@@ -86,12 +86,14 @@ def operations_to_measure(
     if not mine.offered:
         raise InputError(f"{workload.name}: no operation of a class that was fitted (has: {', '.join(mine.unknown)})")
     best = next_rows(forecast.belief, mine.offered, count, mine.times)
-    rows = tuple(
-        _row(one.name, ", ".join(f"{dim} = {size:g}" for dim, size in one.dims), one.time, one.spread, one.left)
-        for one in best
-    )
+    rows = tuple(map(operation_row, best))
     notes = (f"not among the classes that were fitted: {', '.join(mine.unknown)}",) if mine.unknown else ()
     return NextMeasurements(machine.name, rows, tuple(_operation_lines(best)), notes)
+
+
+def operation_row(one: NextRow) -> dict[str, Any]:
+    """An operation to measure as a row of the answer."""
+    return _row(one.name, ", ".join(f"{dim} = {size:g}" for dim, size in one.dims), one.time, one.spread, one.left)
 
 
 def _operation_lines(rows: Sequence[NextRow]) -> list[str]:

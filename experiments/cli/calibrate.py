@@ -40,8 +40,6 @@ def register(app: typer.Typer) -> None:
 
         Numbers of a job's .yaml are fitted through its event simulation: --measured steps.csv --fit job.NAME,...
         """
-        from dataclasses import replace
-
         from slipstick.common.errors import InputError
         from slipstick.experiments.jobs import is_job
         from slipstick.workloads.importers.formats.registry import identify
@@ -64,8 +62,11 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.print_job import JobRequest, print_fit
 
             only(context, "a job", JOB)
-            job = JobRequest(study, on, None, tuple(set or ()), form=format, measured=measured, fit=tuple(fit or ()))
-            print_fit(replace(job, allow_code=tuple(allow_code or ())), level, out, plot)
+            job = JobRequest(
+                study, on, settings=tuple(set or ()), form=format, measured=measured, fit=tuple(fit or ()),
+                allow_code=tuple(allow_code or ()),
+            )  # fmt: skip
+            print_fit(job, level, out, plot)
             return
         from slipstick.experiments.report.print_calibration import calibrate_study, spans_devices
 

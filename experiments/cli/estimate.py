@@ -76,8 +76,6 @@ def register(app: typer.Typer) -> None:
         Any size of the workload and any number of the run is an option too: --batch 256, --seq-len 1024, --threads 240;
         --mode eager|compiled|graphs is the runtime.
         """
-        from dataclasses import replace
-
         from slipstick.common.errors import InputError
         from slipstick.experiments.cli.typed_numbers import as_settings, job_settings, named_settings
         from slipstick.experiments.jobs import is_job
@@ -90,9 +88,10 @@ def register(app: typer.Typer) -> None:
 
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
             settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
-            job = JobRequest(workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format)
-            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
-            job = replace(job, allow_code=tuple(allow_code or ()))
+            job = JobRequest(
+                workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format, calibration,
+                measured, tuple(fit or ()), tuple(allow_code or ()),
+            )  # fmt: skip
             (print_simulated if simulate else print_formula)(job)
             return
         only(context, "a workload without --simulate", PLAIN)
@@ -114,18 +113,14 @@ def register(app: typer.Typer) -> None:
         questions: list[Question] = []
         refused: list[str] = []
         fitted = None
-        if calibration and not products:
-            from slipstick.experiments.calibrate.calibrated import read_calibration
-
-            fitted = read_calibration(calibration, measured, machines[0], [estimator] if estimator else [])
-        elif measured and calibration:
+        if measured and products:
             raise InputError(
                 f"--measured {measured}: not with --calibration {calibration}, which is of sparse products"
             )
-        elif measured:
+        if measured or (calibration and not products):
             from slipstick.experiments.calibrate.calibrated import read_calibration
 
-            fitted = read_calibration(None, measured, machines[0])
+            fitted = read_calibration(calibration, measured, machines[0], [estimator] if estimator else [])
         for name in machines:
             try:
                 query = question(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.typed_numbers import WithNumbers, only
+from slipstick.experiments.cli.typed_numbers import WithNumbers, only, typed
 from slipstick.experiments.cli.vocabulary import (
     Attention,
     Calibration,
@@ -34,9 +34,6 @@ FIRST = {"bottlenecks": 3, "moves": 6, "elasticities": 5, "ranking": 6}
 """Tables of the short answer, and at most so many rows of each: with heads and lines it is 30 lines long."""
 ASSUMED = 4
 """Lines below them: the model, warnings, the runtime; `estimate` has all."""
-
-TYPED = "COMMANDLINE"
-"""The source of an option that was written down."""
 
 
 def register(app: typer.Typer) -> None:
@@ -110,15 +107,13 @@ def register(app: typer.Typer) -> None:
         from slipstick.experiments.jobs import is_job
 
         if workload and is_job(workload):
-            from dataclasses import replace
-
             from slipstick.experiments.cli.typed_numbers import job_settings
             from slipstick.experiments.report.print_job import JobRequest
             from slipstick.experiments.report.print_job_explanation import print_reasons
 
             only(context, "a job", JOB)
-            job = JobRequest(workload, on, estimator, tuple(job_settings(set, number)), dtype, form=format)
-            print_reasons(replace(job, calibration=calibration, allow_code=tuple(allow_code or ())), rows)
+            more: dict[str, Any] = {"form": format, "calibration": calibration, "allow_code": tuple(allow_code or ())}
+            print_reasons(JobRequest(workload, on, estimator, tuple(job_settings(set, number)), dtype, **more), rows)
             return
         if not (workload and on):
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
@@ -152,7 +147,7 @@ def register(app: typer.Typer) -> None:
             "changes": lambda: why.cheapest_changes(query, ratio, dials=dials) if vary or dials.is_formula else [],
         }
         few = format == "table" and not (verbose or vary or cost or report)
-        first = FIRST | ({"changes": 4} if getattr(context.get_parameter_source("target"), "name", "") == TYPED else {})
+        first = FIRST | ({"changes": 4} if "target" in typed(context) else {})
         if few:
             makers = {name: makers[name] for name in first if name in makers}
         tables: dict[str, list[dict[str, Any]]] = {}

@@ -52,6 +52,7 @@ def anchors(
     from slipstick.common.errors import InputError
     from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
     from slipstick.estimators.gpu.transfer.next_measurements import GRIDS, candidates, next_rows
+    from slipstick.experiments.calibrate.next_measurements import operation_row
     from slipstick.experiments.measure.clocks.anchor_times import (
         AnchorOperation,
         stopwatch,
@@ -93,26 +94,14 @@ def anchors(
     wanted = [AnchorOperation.of(row.name, row.dims) for row in result]
     times: dict[AnchorOperation, float] = {}
     if watch is not None and device is not None and out is not None:
-        _on_terminal(f"{len(wanted)} operations on {place}")
-        times = timed(
-            wanted,
-            out,
-            watch,
-            lambda row: torch_call(row, device),
-            lambda text: print(f"slipstick: {text}", file=sys.stderr),
-        )
+        _say(f"{len(wanted)} operations on {place}")
+        times = timed(wanted, out, watch, lambda row: torch_call(row, device), _say)
     elif out is not None:
         write_rows(out, dict.fromkeys(wanted))
-    rows: list[dict[str, object]] = []
-    for row, one in zip(result, wanted, strict=True):
-        cells: dict[str, object] = {
-            "operation": row.name,
-            "sizes": ", ".join(f"{dim} = {size:g}" for dim, size in row.dims),
-            "predicted_s": row.time,
-            "spread_now": row.spread,
-            "mean_spread_after": row.left,
-        }
-        rows.append(cells | ({"time_s": times.get(one)} if device is not None else {}))
+    rows = [
+        operation_row(row) | ({"time_s": times.get(one)} if device is not None else {})
+        for row, one in zip(result, wanted, strict=True)
+    ]
     if device is not None:
         notes = [f"{machine_there.name}: measured on {place}; give them as --measured {out}"]
     else:
@@ -152,10 +141,6 @@ def _for_workload(
     query = question(graph, on, "roofline", as_settings(number, graph), dtype)
     sized = query.workload.bind_known({**query.workload.defaults, **query.run})
     return operations_to_measure(sized, query.machine, known, count)
-
-
-def _on_terminal(text: str) -> None:
-    print(f"slipstick: {text}", file=sys.stderr, flush=True)
 
 
 def contention(
@@ -261,7 +246,7 @@ def _least(values: list[float | None]) -> float | None:
 
 
 def _say(text: str) -> None:
-    print(f"slipstick: {text}", file=sys.stderr)
+    print(f"slipstick: {text}", file=sys.stderr, flush=True)
 
 
 USUAL = TrustedName("usual")
@@ -294,7 +279,7 @@ def host(
     measured = measure_host(
         detect(clock=number_of("--clock", clock, "Hz") if clock else None),
         protocol=Protocol(repeats=repeats),
-        progress=lambda text: print(f"slipstick: {text}", file=sys.stderr),
+        progress=_say,
     )
     rows = [
         {
@@ -407,7 +392,7 @@ def bricks(
         granularity or [1],
         kept,
         protocol,
-        say=lambda text: print(f"slipstick: {text}", file=sys.stderr),
+        say=_say,
         shapes=input or (),
         machine=described,
         device=place,
@@ -515,7 +500,7 @@ def steps(
     from slipstick.experiments.measure.training.step_files import read_steps
     from slipstick.experiments.measure.training.steps import measure_steps
 
-    measure_steps(out, networks or [], say=lambda text: print(f"slipstick: {text}", file=sys.stderr))
+    measure_steps(out, networks or [], say=_say)
     rows = [
         {
             "network": step.name,

@@ -173,16 +173,9 @@ def _refuse(context: typer.Context, unused: Callable[[str], bool], why: str) -> 
         Where there are some.
     """
     from slipstick.common.errors import InputError
+    from slipstick.experiments.cli.typed_numbers import typed
 
-    typed = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if unused(name := str(parameter.name)) and _is_typed(context, name)
-    ]
-    if typed:
-        raise InputError(f"{', '.join(typed)}: not used: {why}")
-
-
-def _is_typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    given = typed(context)
+    wrong = [one.opts[0] for one in context.command.params if one.name in given and unused(str(one.name))]
+    if wrong:
+        raise InputError(f"{', '.join(wrong)}: not used: {why}")

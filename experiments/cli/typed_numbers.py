@@ -74,6 +74,12 @@ def rewritten(args: Sequence[str], known: Iterable[str]) -> list[str]:
     return texts
 
 
+def typed(context: typer.Context) -> list[str]:
+    """Names of the parameters of a command that were written down, in its order."""
+    names = [str(one.name) for one in context.command.params]
+    return [name for name in names if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"]
+
+
 def only(context: typer.Context, what: str, read: Iterable[str]) -> None:
     """Refuse options that were given and that an answer of this kind does not read: none is dropped in silence.
 
@@ -93,8 +99,7 @@ def only(context: typer.Context, what: str, read: Iterable[str]) -> None:
 
     known = {one.name: one for one in context.command.params if one.param_type_name == "option" and one.name}
     taken = {*read}
-    given = [name for name in known if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"]
-    wrong = [max(known[name].opts, key=len) for name in given if name not in taken]
+    wrong = [max(known[name].opts, key=len) for name in typed(context) if name in known and name not in taken]
     if wrong:
         can = [
             max(known[name].opts, key=len) for name in known if name in taken and not getattr(known[name], "hidden", 0)

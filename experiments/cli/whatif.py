@@ -95,9 +95,10 @@ def register(app: typer.Typer) -> None:
 
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
             given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
-            job = JobRequest(workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format)
-            job = replace(job, calibration=calibration, measured=measured, fit=tuple(fit or ()))
-            job = replace(job, allow_code=tuple(allow_code or ()))
+            job = JobRequest(
+                workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format, calibration,
+                measured, tuple(fit or ()), tuple(allow_code or ()),
+            )  # fmt: skip
             (print_sweep if simulate else print_formula_sweep)(job, vary or [])
             return
         only(context, "a workload without --simulate or --trace", PLAIN)
@@ -125,11 +126,9 @@ def register(app: typer.Typer) -> None:
             workload, on, estimator, settings, vary, where or [], objective or [], dtype, program, input or (), train,
             attention,
         )  # fmt: skip
-        if measured and fit:
-            study = study.model_copy(update={"fit": Fitting(measured=measured, parameters=tuple(fit))})
-        study = study.model_copy(
-            update={"calibration_file": calibration, "measured": None if fit else measured, "quantity": quantity}
-        )
+        fitting = Fitting(measured=measured, parameters=tuple(fit)) if measured and fit else None
+        known = {"fit": fitting, "calibration_file": calibration, "measured": None if fit else measured}
+        study = study.model_copy(update={**known, "quantity": quantity})
         query = study.question(workload, on)
         space = study.space(query.machine)
         result = answer(replace(query, vary=space))

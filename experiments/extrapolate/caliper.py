@@ -217,10 +217,9 @@ def _profile(
     records: Sequence[tuple[str, Mapping[str, float]]], numbers: Mapping[str, float], path: Path, metric: str | None
 ) -> Profile:
     known = list(dict.fromkeys(name for _, values in records for name in values))
-    chosen = metric if metric in known else None
-    if metric and chosen is None:
+    if metric and metric not in known:
         raise unknown_name(f"metric of {path}:", metric, known)
-    chosen = chosen or next((name for pattern in _TIMES for name in known if re.fullmatch(pattern, name)), None)
+    chosen = metric or next((name for pattern in _TIMES for name in known if re.fullmatch(pattern, name)), None)
     if chosen is None:
         raise InputError(f"{path}: no attribute is a time (attributes: {', '.join(known[:20])})")
     unit = 1e-9 if chosen.endswith(".ns") else 1.0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import parse_expression
 from slipstick.common.readers import unknown_name
-from slipstick.common.trusted_code import TrustedName, is_own, named_here
+from slipstick.common.trusted_code import TrustedName, code_refused, is_own, named_here
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.composition.energy_and_cost import COST, ENERGY, Consumption, cost, energy
 from slipstick.estimators.composition.geometry import followed
@@ -172,12 +172,8 @@ def _of_code(rows: pd.DataFrame, name: str, function: Callable[..., float], ques
         changes = {str(n)[8:]: value for n, value in row.items() if str(n).startswith("machine.")}
         whole = {n: int(v) if isinstance(question.machine.get(n), int) else v for n, v in changes.items()}
         machine = question.machine.using(whole) if whole else question.machine
-        try:
+        with code_refused(f"objective {name}"):
             made.append(float(function(machine, question.workload, row)))
-        except InputError:
-            raise
-        except Exception as error:  # whatever the code raises is the user's to read
-            raise InputError(f"objective {name}: {type(error).__name__}: {error}") from error
     return made
 
 

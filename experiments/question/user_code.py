@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import TrustedName, announce, found_here, is_own, is_trusted
+from slipstick.common.trusted_code import TrustedName, announce, code_refused, found_here, is_own, is_trusted
 from slipstick.estimators.base.shipped_estimator import ShippedEstimator
 from slipstick.hwmodels.catalog import machine as machine_by_name
 from slipstick.hwmodels.machine import Machine
@@ -44,12 +44,8 @@ def own_function(name: str) -> Callable[..., Any]:
 
 
 def _callable(name: str, form: str, want: str) -> Callable[..., Any]:
-    try:
+    with code_refused(f"{name!r}: want {form}"):
         attribute_value: Any = found_here(name)
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(f"{name!r}: want {form}: {type(error).__name__}: {error}") from error
     if not callable(attribute_value):
         raise InputError(f"{name!r}: a {type(attribute_value).__name__} cannot be called: {want}")
     function: Callable[..., Any] = attribute_value
@@ -62,13 +58,9 @@ def own_object(name: str, place: str) -> object:
     `place`: the file and its field, for messages.
     Raises InputError where the name came from a file alone, there is none, or it fails.
     """
-    try:
+    with code_refused(f"{place} = {name!r}"):
         made = found_here(name)
         return made() if isinstance(made, type) else made
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(f"{place} = {name!r}: {type(error).__name__}: {error}") from error
 
 
 def own_record(name: str) -> ShippedEstimator:
@@ -82,18 +74,11 @@ def own_record(name: str) -> ShippedEstimator:
 
 
 def _imported(name: str) -> Any:
-    try:
-        with redirect_stdout(sys.stderr):
-            made = found_here(name)
-            is_made = hasattr(made, "estimate") or isinstance(made, ShippedEstimator)
-            made = made() if callable(made) and not is_made else made
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(
-            f"estimator {name!r}: want MODULE:ATTRIBUTE, an estimator, a record of one or a function that returns one: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    want = "want MODULE:ATTRIBUTE, an estimator, a record of one or a function that returns one"
+    with code_refused(f"estimator {name!r}: {want}"), redirect_stdout(sys.stderr):
+        made = found_here(name)
+        is_made = hasattr(made, "estimate") or isinstance(made, ShippedEstimator)
+        made = made() if callable(made) and not is_made else made
     if isinstance(made, type):
         raise InputError(f"estimator {name!r}: is the class {made.__name__}; want one of it: a function or an object")
     if not isinstance(made, ShippedEstimator) and not callable(getattr(made, "estimate", None)):

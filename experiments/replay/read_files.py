@@ -154,6 +154,7 @@ def _timeline(path: str, given: ReadOptions) -> Read:
     from slipstick.workloads.importers.timeline import read_timeline, replays
     from slipstick.workloads.importers.traces.activity import CALLS, DEVICE
     from slipstick.workloads.importers.traces.kernel_shapes import LISTS
+    from slipstick.workloads.importers.traces.kineto_graph import device_name
 
     table = read_timeline(path, lists=LISTS)
     category = np.array([name.lower() for name in table.categories] or [""])
@@ -162,7 +163,7 @@ def _timeline(path: str, given: ReadOptions) -> Read:
     device = np.isin(codes, list(DEVICE))
     span = float((table.start + table.duration).max() - table.start.min()) if len(table) else 0.0
     parts = [f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:5]]
-    recorded_on = _device(table)
+    recorded_on = device_name(table)
     where = f" on {recorded_on}" if recorded_on else ""
     line = f"{', '.join(parts)} in {shown(span, 's')}{where}"
     line += "".join(f"; {text}" for text in table.notes.words())
@@ -188,12 +189,6 @@ def _timeline(path: str, given: ReadOptions) -> Read:
     else:
         commands[0] += " --recorded-on MACHINE"
     return line, rows, commands
-
-
-def _device(table: EventTable) -> str:
-    from slipstick.workloads.importers.traces.kineto_graph import device_name
-
-    return device_name(table)
 
 
 def _marker(table: EventTable) -> str:
@@ -255,15 +250,16 @@ def _top(table: EventTable, chosen: Mask, times: FloatArray, most: int) -> Rows:
 
 
 def _served(path: str, given: ReadOptions) -> Read:
-    from slipstick.experiments.calibrate.measured_serving import model_called, traffic_of
+    from slipstick.experiments.calibrate.measured_serving import traffic_of
     from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
     from slipstick.experiments.serve.serving_question import ServingOptions
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+    from slipstick.workloads.language_catalog import shipped_name
     from slipstick.workloads.language_names import typed
 
     runs = read_vllm_bench(Path(path))
     first = runs[0]
-    model = given.model or model_called(first.model)
+    model = given.model or shipped_name(first.model)
     load = traffic_of(first)
     loop = f"--concurrency {load.users}" if load.users else f"--rate {load.rate:g}"
     command = (

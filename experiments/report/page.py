@@ -25,7 +25,7 @@ from slipstick.common.writer import atomic_write
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.experiments.question.objectives import FRONT, PROBABILITY, Objective, QueryOf, with_front, work_columns
-from slipstick.experiments.report.plots import COLOURS, Chart, Marks, Picture, scale_of, svg
+from slipstick.experiments.report.plots import COLOURS, Chart, Marks, Picture, draw_charts, scale_of, svg
 from slipstick.hwmodels.machine import Machine, describe
 
 if TYPE_CHECKING:
@@ -119,6 +119,22 @@ def write_page(
         stream.write(f"<div class=cards>{heads}</div>{body}")
         stream.write(f"<script>{shared}{script}</script></body></html>")
     return Path(path)
+
+
+def write_with_charts(
+    path: str | Path,
+    charts: Sequence[Picture],
+    title: str,
+    lead: str,
+    cards: Sequence[Card],
+    sections: Sequence[Section],
+    script: str = "",
+) -> tuple[Path, Path]:
+    """Write the page to `path` as `write_page` does, and its charts beside it as PNG; returns both paths."""
+    picture = Path(path).with_suffix(".png")
+    page = write_page(path, title, lead, cards, sections, script)
+    draw_charts(charts, picture)
+    return page, picture
 
 
 @checked

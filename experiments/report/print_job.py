@@ -39,7 +39,7 @@ from slipstick.experiments.report.page import (
     picture_html,
     table_html,
     timeline_sections,
-    write_page,
+    write_with_charts,
 )
 from slipstick.experiments.report.plots import Chart, PlotLine, draw_charts, scale_of
 from slipstick.experiments.report.progress import progress_bar
@@ -124,7 +124,6 @@ def write_job_page(
     simulated: Simulated, file: JobFile, path: str | Path, swept: pd.DataFrame | None = None
 ) -> tuple[Path, Path]:
     """Write the page to `path` and its charts beside it as PNG; returns both paths."""
-    path = Path(path)
     charts = {"run": distribution_chart(simulated, "time_s"), "step": distribution_chart(simulated, "step_s")}
     sections = []
     if swept is not None and len(swept):
@@ -144,10 +143,8 @@ def write_job_page(
         folded("The stages", table_html(stage_rows(simulated), "stages")),
         *assumptions(simulated.assumptions),
     ]
-    page = write_page(path, file.name, file.about or "A simulated job.", cards(simulated), sections)
-    picture = path.with_suffix(".png")
-    draw_charts(list(charts.values()), picture)
-    return page, picture
+    lead = file.about or "A simulated job."
+    return write_with_charts(path, [*charts.values()], file.name, lead, cards(simulated), sections)
 
 
 def cards(simulated: Simulated) -> list[Card]:

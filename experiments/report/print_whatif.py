@@ -110,9 +110,8 @@ def print_sweep_table(
         notes.append("no point fits in memory" if count else "no point meets --where")
     if rate and np.any(fitting):
         at = int(np.where(fitting, table[rate], 0.0).argmax())
-        where = ", ".join(f"{name} = {named_shown(name, float(table[name][at]))}" for name in answer.space.names)
         word = f", which {table[FIT][at]}" if FIT in table else ""
-        notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {where}{word}")
+        notes.append(f"most {rate}: {count_shown(float(table[rate][at]))} at {_where(answer, table, at)}{word}")
     if front:
         best = np.flatnonzero(table[FRONT])
         notes.append(f"{len(best)} of {count} points are beaten by no other in {', '.join(front)}:")

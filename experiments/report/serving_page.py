@@ -22,9 +22,9 @@ from slipstick.experiments.report.page import (
     pictures_html,
     table_html,
     timeline_sections,
-    write_page,
+    write_with_charts,
 )
-from slipstick.experiments.report.plots import Chart, Marks, PlotLine, draw_charts
+from slipstick.experiments.report.plots import Chart, Marks, PlotLine
 from slipstick.experiments.serve.plan_serving import Plan
 from slipstick.experiments.serve.serving_text import lines
 
@@ -34,7 +34,6 @@ _MOST_POINTS = 600
 
 def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
     """Write the page of one answer and its charts beside it as PNG; returns both paths."""
-    path = Path(path)
     charts = serving_charts(answer)
     rate, low, high = answer.rate_band
     cards = [
@@ -63,10 +62,7 @@ def write_serving(answer: Serving, path: str | Path) -> tuple[Path, Path]:
         folded("The machine", table_html(machine_rows(answer.deployment.machine), "machine")),
     ]
     title = f"Serving {answer.deployment.model.name} on {answer.deployment.machine.name}"
-    page = write_page(path, title, answer.traffic.text(), cards, sections)
-    picture = path.with_suffix(".png")
-    draw_charts(charts, picture)
-    return page, picture
+    return write_with_charts(path, charts, title, answer.traffic.text(), cards, sections)
 
 
 def _devices(answer: Serving) -> str:
@@ -138,24 +134,21 @@ def front_chart(plan: Plan) -> Chart:
 
 def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
     """Write the page of a plan and its front beside it as PNG; returns both paths."""
-    path = Path(path)
     chart, pick = front_chart(plan), _pick(plan)
     unpriced = ", ".join(name for name, text in plan.priced.items() if not text)
     (layouts,) = plan.tables()
     cards: list[Card] = []
     sure = " with 90 % probability" if plan.limits else ""
     if plan.best:
-        cards.insert(
-            0,
-            Card(
-                plan.best.text(), f"the pick: {pick}{sure}{f'; no price of {unpriced} (--price)' if unpriced else ''}"
-            ),
-        )
         row = plan.best.row()
         of_device = amounts_shown(row["low"], row["high"], "tokens/s")
-        cards.append(Card(amount_shown(plan.best.per_device, "tokens/s"), f"per device; 80 % likely: {of_device}"))
-        cards.append(Card(amount_shown(plan.best.per_user, "tokens/s"), "per user"))
-        cards.append(Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"))
+        no_price = f"; no price of {unpriced} (--price)" if unpriced else ""
+        cards = [
+            Card(plan.best.text(), f"the pick: {pick}{sure}{no_price}"),
+            Card(amount_shown(plan.best.per_device, "tokens/s"), f"per device; 80 % likely: {of_device}"),
+            Card(amount_shown(plan.best.per_user, "tokens/s"), "per user"),
+            Card(amount_shown(plan.best.ttft, "s"), "median time to the first token"),
+        ]
         if plan.best.dollars is not None:
             cards.append(Card(money_shown(plan.best.dollars), "per million tokens"))
     sections = [
@@ -165,10 +158,8 @@ def write_plan(plan: Plan, path: str | Path) -> tuple[Path, Path]:
         *assumptions(plan.remarks),
     ]
     counted = f"{len(plan.candidates)} layouts and loads answered, {len(plan.front)} that nothing beats in both rates"
-    page = write_page(path, f"Plan: serving {plan.model}", f"{plan.text()}; {counted}", cards, sections)
-    picture = path.with_suffix(".png")
-    draw_charts([chart], picture)
-    return page, picture
+    lead = f"{plan.text()}; {counted}"
+    return write_with_charts(path, [chart], f"Plan: serving {plan.model}", lead, cards, sections)
 
 
 def _reasons(plan: Plan) -> Sequence[dict[str, Any]]:

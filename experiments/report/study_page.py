@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError
 from slipstick.experiments.report import whatif_page
-from slipstick.experiments.report.page import Card, Section, assumptions, front_section, picture_html, write_page
-from slipstick.experiments.report.plots import Chart, draw_charts
+from slipstick.experiments.report.page import Card, Section, assumptions, front_section, picture_html, write_with_charts
+from slipstick.experiments.report.plots import Chart
 from slipstick.experiments.studies.runner import PreparedStudy
 from slipstick.experiments.studies.study import Study
 from slipstick.experiments.studies.whatif import WhatIf, columns_of
@@ -65,7 +65,4 @@ def write(
     if not cards:
         raise InputError(f"study {study.name!r}: no point meets the conditions, or none is answered yet")
     sections += assumptions([*assumed, f"fingerprint of the study: {made.fingerprint}"])
-    page = write_page(path, study.name, study.description, cards, sections)
-    picture = path.with_suffix(".png")
-    draw_charts(charts[:4], picture)
-    return page, picture
+    return write_with_charts(path, charts[:4], study.name, study.description, cards, sections)

@@ -39,8 +39,9 @@ from slipstick.experiments.report.page import (
     table_html,
     unique_ends,
     write_page,
+    write_with_charts,
 )
-from slipstick.experiments.report.plots import Bars, Chart, Heat, Marks, PlotLine, Scale, draw_charts, scale_of
+from slipstick.experiments.report.plots import Bars, Chart, Heat, Marks, PlotLine, Scale, scale_of
 from slipstick.experiments.report.slide_rule import slide_rule
 from slipstick.experiments.studies.whatif import WhatIf, frame_rows
 from slipstick.hwmodels.machine_fields import axis, named_shown, unit_of_name
@@ -64,12 +65,13 @@ def write(
 
     `objectives`: of the Pareto front; none where left out.
     """
-    question, path = answer.question, Path(path)
+    question = answer.question
     frame, names = marked(answer.frame, objectives, lambda _: question, answer.level)
     charts = {"ratios": ratio_chart(answer)}
     if measured:  # else the same picture again, with other numbers along its axis
         charts["times"] = time_chart(answer, measured)
-    settings = [f"today: {question.machine.name}{_run_text(question.run)}"] if question.run else []
+    run = "".join(f", {name} = {value:g}" for name, value in question.run.items())
+    settings = [f"today: {question.machine.name}{run}"] if run else []
     title = f"What if: {question.workload.name} on {question.machine.name}"
     script, sliders = slide_rule(replace(question, vary=Space()), answer.space.names)
     sections = [
@@ -84,10 +86,8 @@ def write(
         *assumptions([*contradictions(question), *hints(question), *answer.today.notes, *settings]),
         *source_sections(answer),
     ]
-    page = write_page(path, title, "; ".join(answer.heads[1:]), cards(answer), sections, script)
-    picture = path.with_suffix(".png")
-    draw_charts(list(charts.values()), picture)
-    return page, picture
+    lead = "; ".join(answer.heads[1:])
+    return write_with_charts(path, [*charts.values()], title, lead, cards(answer), sections, script)
 
 
 def wanted_ratio(answer: WhatIf) -> str:
@@ -248,14 +248,12 @@ def source_sections(answer: WhatIf, name: str = "whatif") -> list[Section]:
 
 def formula_sections(answer: WhatIf) -> list[Section]:
     """The formula, where the estimator is one."""
-    inner = answer.question.estimator
-    inner = inner.model
     workload = answer.question.workload
     if len(workload) > MAX_WRITTEN_OPERATIONS:
         note = f"The formula is the sum over {len(workload)} operations; slipstick explain prints it by part."
         return [folded("The formula", f"<p class=note>{note}</p>")]
     try:
-        formula = inner.formula(workload, answer.question.machine)
+        formula = answer.question.estimator.model.formula(workload, answer.question.machine)
     except (InputError, AttributeError):
         return [folded("The formula", "<p class=note>This estimator is no formula (a table or a simulation).</p>")]
     if formula.expression.count_ops() > 400:
@@ -317,10 +315,6 @@ def _axis(name: str) -> str:
 
 def _scales(frame: pd.DataFrame, x_name: str, y_name: str) -> tuple[Scale, Scale]:
     return scale_of(frame[x_name]), scale_of(frame[y_name])
-
-
-def _run_text(run: Any) -> str:
-    return "".join(f", {name} = {value:g}" for name, value in run.items())
 
 
 TORNADO_BARS = 14

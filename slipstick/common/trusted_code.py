@@ -97,6 +97,20 @@ def announce(name: str) -> None:
         print(f"slipstick: imports {module} and runs its code ({name})", file=sys.stderr)
 
 
+@contextmanager
+def code_refused(what: str) -> Iterator[None]:
+    """Within it code of the user's own runs: whatever it raises is an InputError that says `what` was wanted.
+
+    Errors of ours come through as they are.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # whatever the code raises is the user's to read
+        raise InputError(f"{what}: {type(error).__name__}: {error}") from error
+
+
 def found_here(name: str) -> Any:
     """What MODULE:ATTRIBUTE is, modules of the current folder too; the first import is reported on standard error.
 

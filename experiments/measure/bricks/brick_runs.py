@@ -395,14 +395,7 @@ def _sheet(path: Path, store: BrickStore, where: Where, protocol_name: str, seed
         for begin in range(0, len(new), SHEET_BATCH):
             some = new[begin : begin + SHEET_BATCH]
             turns = {identity: _runs_once(path, *built[identity], device) for identity in some}
-            protocol = device.protocol(PROTOCOLS[TURNS])
-            session = run_session(turns, None, _empty(device), _reference(device), protocol, seed)
-            results = [
-                StoredTiming(identity, keys[state], timing, "from a sheet")
-                for state, timings in (("cold", session.cold), ("warm", session.warm))
-                for identity, timing in timings.items()
-            ]
-            store.add(where, results, session.reference.median)
+            _in_turn(turns, None, dict.fromkeys(some, "from a sheet"), store, where, seed, device)
 
 
 def _runs_once(path: Path, module: Any, inputs: tuple[Any, ...], device: TorchDevice) -> Breakpoint:
@@ -426,17 +419,31 @@ def _session(
     """One session in turn: new bricks with the whole model between them, new or not."""
     whole = find_bricks(model.workload, len(model.workload))[0]
     turns = {name: _turn(model, brick, device) for name, brick in bricks.items() if name != whole.identity}
-    protocol = device.protocol(PROTOCOLS[TURNS])
-    session = run_session(turns, _turn(model, whole, device), _empty(device), _reference(device), protocol, seed)
-    keys, speed = protocol_keys(TURNS, device), session.reference.median
-    results = []
-    for state, timings in (("cold", session.cold), ("warm", session.warm)):
-        results += [
-            StoredTiming(identity, keys[state], timing, _what(bricks[identity])) for identity, timing in timings.items()
-        ]
-        if session.whole is not None and whole.identity in bricks:
-            results.append(StoredTiming(whole.identity, keys[state], session.whole, _what(whole)))
-    store.add(where, results, speed)
+    about = {name: _what(brick) for name, brick in bricks.items()}
+    _in_turn(turns, (whole.identity, _turn(model, whole, device)), about, store, where, seed, device)
+
+
+def _in_turn(
+    turns: Mapping[str, Breakpoint],
+    whole: tuple[str, Breakpoint] | None,
+    about: Mapping[str, str],
+    store: BrickStore,
+    where: Where,
+    seed: int,
+    device: TorchDevice,
+) -> None:
+    """Measure bricks in turn, the whole model between them where there is one, and store those that `about` names."""
+    identity, between = whole or ("", None)
+    protocol, keys = device.protocol(PROTOCOLS[TURNS]), protocol_keys(TURNS, device)
+    session = run_session(turns, between, _empty(device), _reference(device), protocol, seed)
+    kept = {identity: session.whole} if session.whole is not None else {}
+    results = [
+        StoredTiming(name, keys[state], timing, about[name])
+        for state, timings in (("cold", session.cold), ("warm", session.warm))
+        for name, timing in {**timings, **kept}.items()
+        if name in about
+    ]
+    store.add(where, results, session.reference.median)
 
 
 def _alone(

@@ -19,13 +19,18 @@ Inputs = Sequence[Input] | Mapping[str, Input]
 
 @dataclass(frozen=True)
 class Entry:
-    """One model: how to build it, and what it is given (names in shapes become symbols)."""
+    """One model: what makes it, and what it is given (names in shapes become symbols)."""
 
     name: str
     task: str
-    build: Callable[[], Any]
+    make: Callable[[], Any]
     inputs: Inputs
     hints: Mapping[str, int]
+
+    def build(self) -> Any:
+        """The model, on the meta device."""
+        with torch.device("meta"):
+            return self.make()
 
 
 def pytorchcv_model(name: str) -> Any:
@@ -136,12 +141,11 @@ _LANGUAGE: Mapping[str, tuple[str, str, Mapping[str, Any], str]] = {
 
 
 def transformers_model(configuration: str, model: str, changes: Mapping[str, Any]) -> Any:
-    """A model of transformers by the names of its classes, on the meta device, its attention unfused."""
+    """A model of transformers by the names of its classes, its attention unfused."""
     import transformers
 
     config = getattr(transformers, configuration)(**changes)
-    with torch.device("meta"):
-        return getattr(transformers, model)._from_config(config, attn_implementation="eager")
+    return getattr(transformers, model)._from_config(config, attn_implementation="eager")
 
 
 def _language() -> list[Entry]:

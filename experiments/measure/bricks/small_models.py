@@ -2,7 +2,7 @@
 
 Sources: DCGAN, Radford et al. 2016; CycleGAN, Zhu et al. 2017; SRCNN, Dong et al. 2014; VDSR, Kim et al. 2016;
 RetinaNet, Lin et al. 2017; DeepSpeech2, Amodei et al. 2016; GNMT, Wu et al. 2016; QANet, Yu et al. 2018.
-Models are built on the meta device.
+`Entry.build` of the population builds them on the meta device.
 """
 
 from __future__ import annotations
@@ -14,38 +14,32 @@ from slipstick.common.lazy_packages import nn, torch
 
 def mlp() -> Any:
     """Three dense layers for images of 28 x 28."""
-
-    with torch.device("meta"):
-        return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
 def dcgan_generator() -> Any:
     """Five transposed convolutions from 100 numbers to an image of 64 x 64."""
-
-    with torch.device("meta"):
-        layers: list[Any] = []
-        for index, (before, after) in enumerate(((100, 512), (512, 256), (256, 128), (128, 64))):
-            stride, padding = (1, 0) if index == 0 else (2, 1)
-            layers += [
-                nn.ConvTranspose2d(before, after, 4, stride, padding, bias=False),
-                nn.BatchNorm2d(after),
-                nn.ReLU(inplace=True),
-            ]
-        return nn.Sequential(*layers, nn.ConvTranspose2d(64, 3, 4, 2, 1, bias=False), nn.Tanh())
+    layers: list[Any] = []
+    for index, (before, after) in enumerate(((100, 512), (512, 256), (256, 128), (128, 64))):
+        stride, padding = (1, 0) if index == 0 else (2, 1)
+        layers += [
+            nn.ConvTranspose2d(before, after, 4, stride, padding, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(inplace=True),
+        ]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(64, 3, 4, 2, 1, bias=False), nn.Tanh())
 
 
 def dcgan_discriminator() -> Any:
     """Five strided convolutions from an image of 64 x 64 to one number."""
-
-    with torch.device("meta"):
-        layers: list[Any] = [nn.Conv2d(3, 64, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
-        for before, after in ((64, 128), (128, 256), (256, 512)):
-            layers += [
-                nn.Conv2d(before, after, 4, 2, 1, bias=False),
-                nn.BatchNorm2d(after),
-                nn.LeakyReLU(0.2, inplace=True),
-            ]
-        return nn.Sequential(*layers, nn.Conv2d(512, 1, 4, 1, 0, bias=False), nn.Sigmoid())
+    layers: list[Any] = [nn.Conv2d(3, 64, 4, 2, 1, bias=False), nn.LeakyReLU(0.2, inplace=True)]
+    for before, after in ((64, 128), (128, 256), (256, 512)):
+        layers += [
+            nn.Conv2d(before, after, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.LeakyReLU(0.2, inplace=True),
+        ]
+    return nn.Sequential(*layers, nn.Conv2d(512, 1, 4, 1, 0, bias=False), nn.Sigmoid())
 
 
 def cyclegan_generator(blocks: int = 6) -> Any:
@@ -61,37 +55,32 @@ def cyclegan_generator(blocks: int = 6) -> Any:
         def forward(self, x: Any) -> Any:
             return x + self.body(x)
 
-    with torch.device("meta"):
-        layers: list[Any] = [nn.ReflectionPad2d(3), nn.Conv2d(3, 64, 7), nn.InstanceNorm2d(64), nn.ReLU(inplace=True)]
-        for before, after in ((64, 128), (128, 256)):
-            layers += [nn.Conv2d(before, after, 3, 2, 1), nn.InstanceNorm2d(after), nn.ReLU(inplace=True)]
-        layers += [Residual() for _ in range(blocks)]
-        for before, after in ((256, 128), (128, 64)):
-            layers += [nn.ConvTranspose2d(before, after, 3, 2, 1, 1), nn.InstanceNorm2d(after), nn.ReLU(inplace=True)]
-        return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(64, 3, 7), nn.Tanh())
+    layers: list[Any] = [nn.ReflectionPad2d(3), nn.Conv2d(3, 64, 7), nn.InstanceNorm2d(64), nn.ReLU(inplace=True)]
+    for before, after in ((64, 128), (128, 256)):
+        layers += [nn.Conv2d(before, after, 3, 2, 1), nn.InstanceNorm2d(after), nn.ReLU(inplace=True)]
+    layers += [Residual() for _ in range(blocks)]
+    for before, after in ((256, 128), (128, 64)):
+        layers += [nn.ConvTranspose2d(before, after, 3, 2, 1, 1), nn.InstanceNorm2d(after), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(64, 3, 7), nn.Tanh())
 
 
 def srcnn() -> Any:
     """Three convolutions that sharpen an image."""
-
-    with torch.device("meta"):
-        return nn.Sequential(
-            nn.Conv2d(1, 64, 9, padding=4),
-            nn.ReLU(),
-            nn.Conv2d(64, 32, 5, padding=2),
-            nn.ReLU(),
-            nn.Conv2d(32, 1, 5, padding=2),
-        )
+    return nn.Sequential(
+        nn.Conv2d(1, 64, 9, padding=4),
+        nn.ReLU(),
+        nn.Conv2d(64, 32, 5, padding=2),
+        nn.ReLU(),
+        nn.Conv2d(32, 1, 5, padding=2),
+    )
 
 
 def vdsr() -> Any:
     """Twenty convolutions that sharpen an image."""
-
-    with torch.device("meta"):
-        layers: list[Any] = [nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
-        for _ in range(18):
-            layers += [nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
-        return nn.Sequential(*layers, nn.Conv2d(64, 1, 3, padding=1, bias=False))
+    layers: list[Any] = [nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
+    for _ in range(18):
+        layers += [nn.Conv2d(64, 64, 3, padding=1, bias=False), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Conv2d(64, 1, 3, padding=1, bias=False))
 
 
 def retinanet(classes: int = 80, anchors: int = 9) -> Any:
@@ -132,8 +121,7 @@ def retinanet(classes: int = 80, anchors: int = 9) -> Any:
                 outputs += [self.classes(smooth), self.boxes(smooth)]
             return outputs
 
-    with torch.device("meta"):
-        return RetinaNet()
+    return RetinaNet()
 
 
 def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any:
@@ -149,8 +137,7 @@ def language_model(kind: str, vocabulary: int = 10_000, width: int = 512) -> Any
         def forward(self, x: Any) -> Any:
             return self.classifier(self.layers(self.words(x))[0])
 
-    with torch.device("meta"):
-        return RecurrentLanguageModel()
+    return RecurrentLanguageModel()
 
 
 def deepspeech2(hidden: int = 800, layers: int = 5) -> Any:
@@ -178,8 +165,7 @@ def deepspeech2(hidden: int = 800, layers: int = 5) -> Any:
             x = self.layers(x)[0]
             return self.classifier(self.norm(x.transpose(1, 2)).transpose(1, 2))
 
-    with torch.device("meta"):
-        return DeepSpeech2()
+    return DeepSpeech2()
 
 
 def seq2seq(vocabulary: int = 8_000, width: int = 512) -> Any:
@@ -199,8 +185,7 @@ def seq2seq(vocabulary: int = 8_000, width: int = 512) -> Any:
             shares = torch.softmax(states @ memory.transpose(1, 2), dim=-1)
             return self.classifier(torch.cat((states, shares @ memory), dim=-1))
 
-    with torch.device("meta"):
-        return Seq2Seq()
+    return Seq2Seq()
 
 
 def qanet_block(width: int = 128) -> Any:
@@ -226,5 +211,4 @@ def qanet_block(width: int = 128) -> Any:
             x = x + self.attention(y, y, y, need_weights=False)[0]
             return x + self.down(torch.relu(self.up(self.norms[5](x))))
 
-    with torch.device("meta"):
-        return QANetBlock()
+    return QANetBlock()

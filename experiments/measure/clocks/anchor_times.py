@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 from slipstick.common.errors import InputError
 from slipstick.common.lazy_packages import torch
@@ -54,39 +53,6 @@ class AnchorOperation:
         return "" if "queries" not in sizes else "yes" if sizes["queries"] > 1 else "no"
 
 
-class DeviceEvent(Protocol):
-    """What torch.cuda.Event does here."""
-
-    def record(self) -> None:
-        """Marks the moment at which the device gets here."""
-
-    def elapsed_time(self, end_event: Any, /) -> float:
-        """Thousandths of seconds (ms) to another event."""
-
-
-class Graph(Protocol):
-    """What torch.cuda.CUDAGraph does here."""
-
-    def replay(self) -> None:
-        """Launches what was captured."""
-
-
-class Cuda(Protocol):
-    """The part of torch.cuda that a stopwatch needs; a test gives one without a GPU."""
-
-    def Event(self, *, enable_timing: bool) -> DeviceEvent:
-        """A mark in the stream of work."""
-
-    def CUDAGraph(self) -> Graph:
-        """An empty graph."""
-
-    def graph(self, cuda_graph: Any, /) -> AbstractContextManager[Any]:
-        """Captures what is launched inside."""
-
-    def synchronize(self) -> None:
-        """Waits until the device has done everything."""
-
-
 class Stopwatch(Protocol):
     """Times one call."""
 
@@ -96,9 +62,12 @@ class Stopwatch(Protocol):
 
 @dataclass(frozen=True)
 class EventStopwatch:
-    """A GPU's events around replays of a captured graph, where the device has graphs."""
+    """A GPU's events around replays of a captured graph, where the device has graphs.
 
-    cuda: Cuda
+    `cuda`: torch.cuda, or what has its `Event` and `synchronize`, and `CUDAGraph` and `graph` where it has graphs.
+    """
+
+    cuda: Any
     repeats: int = 11
     warmups: int = 3
 
@@ -135,7 +104,7 @@ class EventStopwatch:
             launch()
         end.record()
         self.cuda.synchronize()
-        return start.elapsed_time(end) / 1e3
+        return float(start.elapsed_time(end)) / 1e3
 
 
 @dataclass(frozen=True)
@@ -161,7 +130,7 @@ def stopwatch(device: str) -> tuple[Stopwatch, str]:
     if not place.launches:
         return WallStopwatch(), "this host's processor"
 
-    return EventStopwatch(cast(Any, torch.mps) if place.place == "mps" else torch.cuda), place.model
+    return EventStopwatch(torch.mps if place.place == "mps" else torch.cuda), place.model
 
 
 def torch_call(wanted: AnchorOperation, place: str) -> Task:

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.array_types import IntArray
-from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import found_here
+from slipstick.common.trusted_code import code_refused, found_here
 from slipstick.experiments.measure.clocks.timing import Protocol, measure
 
 Floats = npt.NDArray[np.float32]
@@ -72,17 +71,12 @@ def own_decoder(target: str) -> Decoder:
 
     Raises InputError where there is no such function, or it fails.
     """
-    try:
-        function = found_here(target)
-        first = function()
-        make = function
+    with code_refused(f"decoder {target!r}: want MODULE:FUNCTION"):
+        make = found_here(target)
+        first = make()
         if isinstance(first, Iterator):
-            make = _one_by_one(function)
+            make = _one_by_one(make)
             first = make()
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(f"decoder {target!r}: want MODULE:FUNCTION: {type(error).__name__}: {error}") from error
     return Decoder(target, make, float(_bytes(first)))
 
 

@@ -271,11 +271,9 @@ class _TrainingStep:
             self.inputs.append(
                 torch.rand(size).to(dtype) if dtype.is_floating_point else torch.zeros(size, dtype=dtype)
             )
-        self.rate = LEARNING_RATE
-        self.torch = torch
 
     def forward_only(self) -> None:
-        with self.torch.no_grad():
+        with torch.no_grad():
             self.model(*self.inputs)
 
     def train(self) -> None:
@@ -283,10 +281,10 @@ class _TrainingStep:
         parts = out.values() if isinstance(out, Mapping) else out if isinstance(out, (tuple, list)) else [out]
         loss = sum(part.float().square().mean() for part in parts if hasattr(part, "square"))
         loss.backward()
-        with self.torch.no_grad():
+        with torch.no_grad():
             for parameter in self.model.parameters():
                 if parameter.grad is not None:
-                    parameter.add_(parameter.grad, alpha=-self.rate)
+                    parameter.add_(parameter.grad, alpha=-LEARNING_RATE)
                     parameter.grad = None
 
 

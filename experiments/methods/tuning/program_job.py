@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from slipstick.common.errors import InputError
-from slipstick.common.trusted_code import found_here
+from slipstick.common.trusted_code import code_refused, found_here
 from slipstick.experiments.methods.tuning.tuner import Knob, Settings, Trial
 from slipstick.workloads.runs.step_profiles import Operation, StepProfile
 
@@ -333,12 +333,8 @@ def load_program(target: str, steps: int, step_seconds: float) -> ProgramJob:
     `step_seconds`: seconds that the device takes for a step.
     Raises InputError where there is no such function, or it needs arguments.
     """
-    try:
+    with code_refused(f"job {target!r}: want MODULE:ATTRIBUTE"):
         build = found_here(target)
-    except InputError:
-        raise
-    except Exception as error:  # whatever the code raises is the user's to read
-        raise InputError(f"job {target!r}: want MODULE:ATTRIBUTE: {type(error).__name__}: {error}") from error
     if not callable(build):
         raise InputError(f"job {target!r}: a {type(build).__name__} is no function that builds a pipeline")
     needed = [

@@ -372,14 +372,16 @@ def built_in_against_imported() -> list[ValidationRow]:
 
 def symbolic_lengths() -> list[ValidationRow]:
     """One symbolic import bound to 200 lengths at once beside 200 static imports: equal, and how much faster."""
-    from slipstick.experiments.measure.bricks import small_models
+    from slipstick.experiments.measure.bricks.model_population import population
     from slipstick.workloads.catalog import workload
     from slipstick.workloads.importers.torch.arguments import Input
 
+    models = {entry.name: entry for entry in population()}
+    recurrent, speech = models["gru-language-model"].build(), models["deepspeech2"].build()
     rows = [
-        *symbolic_case("transformer block", small_models.qanet_block(), lambda n: Input((2, n, 128)), 10),
-        *symbolic_case("recurrent", small_models.language_model("GRU"), lambda n: Input((2, n), "int64"), 2),
-        *symbolic_case("convolutional-recurrent", small_models.deepspeech2(), lambda n: Input((2, 1, 161, n)), 20),
+        *symbolic_case("transformer block", models["qanet-block"].build(), lambda n: Input((2, n, 128)), 10),
+        *symbolic_case("recurrent", recurrent, lambda n: Input((2, n), "int64"), 2),
+        *symbolic_case("convolutional-recurrent", speech, lambda n: Input((2, 1, 161, n)), 20),
     ]
     network = workload("gnmt")
     start = time.thread_time()
