@@ -26,8 +26,6 @@ from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
-DRAWS = 200
-SEED = 20_240_301
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, of a normal law."""
 DEFAULT = "default"
@@ -54,15 +52,11 @@ class ParameterPosterior:
         point = np.exp(self.mean)
         return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
 
-    def inside(self, name: str) -> dict[str, float]:
-        """The same moved into their bounds."""
-        bounds = declared(KernelParameters)
-        return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in self.values(name).items()}
 
-    def draws(self, count: int = DRAWS) -> FloatArray:
-        """Log parameters drawn, shape (count, parameters)."""
-        normal = np.random.default_rng(SEED).standard_normal((count, self.roots.shape[1]))
-        return np.asarray(self.mean + normal @ self.roots.T)
+def inside(values: Mapping[str, float]) -> dict[str, float]:
+    """Parameters of a class (`KernelParameters`, in SI units), by name, moved into their bounds."""
+    bounds = declared(KernelParameters)
+    return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in values.items()}
 
 
 def believed(
