@@ -77,8 +77,7 @@ def believed(
     noise: dict[str, float] = {}
     notes: dict[str, str] = {}
     for one in (*classes, KernelClass(DEFAULT, ())):
-        measured = None if machine.name in without else one.of(machine.name)
-        fits = [fit for fit in one.fits if fit.machine not in (*without, machine.name)]
+        measured, fits = one.of(machine.name, without), one.others(machine.name, without)
         share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
         values = measured.values if measured else pooled(fits, machine, similarity, one.priors) if fits else rough
