@@ -307,7 +307,9 @@ def gpu_step(
     if columns:  # where a size is 1 another class may answer
         bound = bound_with(Same(lowered), FrozenDict(run or {}))
         classes |= {class_of(op) for op in bound.distinct.operations if op.kind not in (*free, "collective")}
-    kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
+    kernels = measured_kernels(
+        known, machine, classes, stack_of(operations, machine) if "recurrent" in lowered.kinds else PYTORCH
+    )
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
     shares = program_shares(known, machine, computed, programs=programs)
