@@ -59,8 +59,9 @@ from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKern
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import technology
-from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT
+from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, inside
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
+from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ShapeFactor
 from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
 from slipstick.estimators.roofline.roofline import on_vector_units, rounds_convolutions
@@ -94,13 +95,16 @@ def program_shares(
     known: DeviceCalibration, machine: Machine, operations: Iterable[Op], *, programs: bool = False
 ) -> FrozenDict[float]:
     """Share of whole programs in the log time of each name (`shared_name`) that they were fitted to: in 16 bits,
-    convolutions in TF32, which nobody timed by themselves, and those in groups on every machine and in every type.
+    convolutions in TF32, which nobody timed by themselves, and those in groups on every machine and in every type; none
+    in what a user timed: rows on the machine, and classes of a calibration that keeps its rows.
 
     `programs`: whether they are a program's forward pass, which was timed in float32 on machines like this. What moves
         bytes takes them in 16 bits as in float32.
     """
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
+    kept = [one.name.split(".") for one in known.classes if any(one.rows.values())]
+    anchored |= {(kind, dtype) for kind, dtype, *_ in kept}
     rounds = rounds_convolutions(machine)
     for name in sorted({shared_name(op) for op in operations}):
         part, _, dtype = name.rpartition(".")
@@ -234,6 +238,7 @@ def _measured_kernels(
     belief = forecast.belief
     measured = [one.name for one in known.it.classes if one.fits]
     kernels: dict[str, KernelParameters] = {}
+    factors: dict[str, ShapeFactor] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
     for name in sorted(classes):
@@ -245,17 +250,33 @@ def _measured_kernels(
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
-        values = belief.inside(source)
-        values |= {n: min(values[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in values}
-        several = of_step(source)  # its kernels are several, of which the fit's overhead is the time of the small ones
-        kernels[name] = KernelParameters(**{**values, "overhead": values["overhead"] if several else 0.0})
+        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source)))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
-        scatter[name] = forecast.rule(source).scatter.wider(substitute.spread)
+        rule = forecast.rule(source)
+        factor, faded = rule.factor, rule.factor.faded
+        if faded:
+            before, after = (_in_a_row(source, values) for values in (faded.before, faded.after))
+            factor = replace(factor, faded=replace(faded, before=before, after=after), known={})
+        if factor.shares or faded:
+            factors[name] = factor
+        scatter[name] = rule.scatter.wider(substitute.spread)
         notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
     kernels.setdefault(DEFAULT, KernelParameters())
-    return MeasuredKernels(TiledRoofline(FrozenDict(kernels)), FrozenDict(scatter), FrozenDict(notes))
+    parts = FrozenDict(kernels)
+    model = ResidualByShape(parts, FrozenDict(factors)) if factors else TiledRoofline(parts)
+    return MeasuredKernels(model, FrozenDict(scatter), FrozenDict(notes))
+
+
+def _in_a_row(name: str, values: Mapping[str, float]) -> dict[str, float]:
+    """A class's parameters where other kernels run before it: inside their bounds, the launch hidden.
+
+    Kernels of a step (`of_step`) are several, of which the fit's overhead is the time of the small ones: it stays.
+    """
+    known = inside(values)
+    known |= {n: min(known[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in known}
+    return {**known, "overhead": known["overhead"] if of_step(name) else 0.0}
 
 
 def gpu_step(
@@ -286,7 +307,9 @@ def gpu_step(
     if columns:  # where a size is 1 another class may answer
         bound = bound_with(Same(lowered), FrozenDict(run or {}))
         classes |= {class_of(op) for op in bound.distinct.operations if op.kind not in (*free, "collective")}
-    kernels = measured_kernels(known, machine, classes, stack_of(operations, machine))
+    kernels = measured_kernels(
+        known, machine, classes, stack_of(operations, machine) if "recurrent" in lowered.kinds else PYTORCH
+    )
     schedule = schedule or HostIssue()
     alone = isinstance(schedule, HostIssue) and schedule.alone
     shares = program_shares(known, machine, computed, programs=programs)

@@ -1,4 +1,4 @@
-"""The default answer of a GPU after its user measured some operations on it."""
+"""The default answer of a GPU by kernels that a user calibrated, or after some operations were measured on it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.gpu.gpu_step import gpu_step
+from slipstick.estimators.gpu.programs.torch_program import TorchProgram
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.interconnect.collective_law import nccl
+from slipstick.estimators.schedules.sequential import Sequential
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
@@ -18,35 +20,35 @@ from slipstick.workloads.graph.workload_kind import workload_kind
 
 @dataclass(frozen=True)
 class MeasuredOperations:
-    """Kernels of many GPUs, and operations that were measured on one of them (the anchors of `kernels`)."""
+    """Kernels of GPUs that were calibrated across devices, with what a user measured (the anchors of `kernels`)."""
 
     kernels: DeviceCalibration
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
     ) -> Estimator:
-        """The kernels as the measured operations move them [s], under the schedule that the default answer has.
+        """The kernels as calibrated and as measured operations move them [s], under the schedule of the default answer.
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
-        Raises InputError where the machine is no GPU: kernels of GPUs say nothing of its other operations; or where no
-        times of the measured classes were fitted, so that the rows move nothing.
+        Raises InputError where operations were measured and the machine is no GPU: kernels of GPUs say nothing of its
+        other operations; or where no times of the measured classes were fitted, so that the rows move nothing.
         """
-        if (kind := machine_kind(machine)) != "gpu":
+        forecast = self.kernels.forecast(machine)
+        if forecast.measured and (kind := machine_kind(machine)) != "gpu":
             raise InputError(
                 f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
                 "FILE, which slipstick probe and slipstick calibrate write"
             )
-        forecast = self.kernels.forecast(machine)
         unused = [f"{form.source}: {len(form)} rows of {form.name}" for form in forecast.unused]
         if unused and len(unused) == len(forecast.measured):
             kinds = {form.op.kind for form in forecast.unused}
             known = sorted(name for name in forecast.known if name.partition(".")[0] in kinds)
             raise InputError(f"{', '.join(unused)} move nothing: want {' or '.join(known) or 'another kind'}")
         answers = instead_of.model
-        if not isinstance(answers, ComposedEstimator) or "collective" in workload.kinds:
-            return self.kernels.for_machine(machine, workload, run)
+        schedule = answers.schedule if isinstance(answers, TorchProgram) else Sequential()
+        links = nccl() if "collective" in workload.kinds else None
         programs = workload_kind(workload) == "program"
-        made, _ = gpu_step(self.kernels, machine, workload, run, answers.schedule, programs=programs)
+        made, _ = gpu_step(self.kernels, machine, workload, run, schedule, links, programs=programs)
         doubts = forecast.accepted.doubts if forecast.accepted else ()
         return replace(made, source="; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)]))

@@ -71,15 +71,12 @@ def read_calibration(
                 f"--measured {measured} moves what ships, not {path}: ask with --measured or with --calibration"
             )
         return answers
-    alone = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
-        if not measured:
-            return made
-        made = replace(made, anchors=(*made.anchors, *_anchors(str(measured), machine)))
-        return MeasuredOperations(made) if alone else made
+        rows = _anchors(str(measured), machine) if measured else ()
+        return MeasuredOperations(replace(made, anchors=(*made.anchors, *rows)))
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:

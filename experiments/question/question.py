@@ -325,6 +325,11 @@ def _resolved(
         known = chosen.run_names(graph, target)
         run = {**{name: value for name, value in given.items() if name in known}, **run}
     if calibration is not None:
+        from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+        from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
+
+        if isinstance(calibration, DeviceCalibration):  # as its file is loaded: what answers is its kernels on a host
+            calibration = MeasuredOperations(calibration)
         stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
         under = {**values, "machine": stands}  # what was measured ran under this software, on the machine as it is
         calibration = _over_sizes(calibration, chosen, workload, base, estimator, under, wanted_type, run)

@@ -19,9 +19,13 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows
 from slipstick.estimators.gpu.transfer.residual_by_shape import fading
+from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.layers.single import elementwise
 from tests.estimators.test_devices import EFFICIENCY, streams
 
 NAME = "elementwise.float32"
@@ -93,6 +97,23 @@ def test_what_anchors_say_fades_beyond_them(made: DeviceCalibration) -> None:
     assert np.allclose(before.time, after.time, rtol=0.05)
     assert fading(np.log([1.0]), 0.0, 1.0)[0] == 1.0
     assert fading(np.log([2.0**-LENGTH]), 0.0, 1.0)[0] == pytest.approx(np.exp(-0.5))
+
+
+def test_answers_fade_as_forecasts_do(made: DeviceCalibration) -> None:
+    """Four octaves below the measured rows, of which each took 1.7 times as long: 7 % are left in the verbs as well."""
+    elements, new = 2.0**23, streams("l40s", 0.78, rows=80)
+    long = new.some(np.argsort(new.times)[-8:])
+    slow = replace(long, times=long.times * 1.7)
+    dims = {"elements": [elements], "reads": [2 * elements], "writes": [elements]}
+    asked = OperationTimes.of(new.machine, "elementwise", "float32", dims, [1.0])
+    net = Workload("adds", (elementwise("a", elements, inputs=2),), metadata={"work": "kernel"})
+    told, said = [], []
+    for rows in ((), (slow,)):
+        told.append(made.forecast(new.machine, anchors=rows).predict([asked]).time[0])
+        known = MeasuredOperations(replace(made, anchors=rows))
+        said.append(question(net, new.machine, calibration=known).answer().time)
+    assert 1.02 < told[1] / told[0] < 1.2
+    assert said[1] / said[0] == pytest.approx(told[1] / told[0], rel=0.01)
 
 
 def test_next_rows_narrow_what_is_left(made: DeviceCalibration) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from slipstick.estimators.gpu.transfer.operation_times import (
     OperationTimes,
-    cache_bytes,
     least_times,
     possible,
     violations,
@@ -54,7 +53,8 @@ def test_main_memory_bounds_only_what_no_cache_holds() -> None:
 
 def test_what_caches_keep_is_taken_off() -> None:
     form = additions(2.0**24, 1.0)
-    beyond = 12 * 2**24 - cache_bytes(A100)
+    kept = sum(A100.memory[name].capacity * A100.instances(name) for name in list(A100.memory)[:-1])
+    beyond = 12 * 2**24 - kept
     assert least_times(form)["main memory"][0] == pytest.approx(beyond / A100.bandwidth("HBM2e"), rel=1e-6)
 
 

@@ -95,11 +95,12 @@ def test_a_new_machine_gets_its_familys_mean_and_anchors_move_it(
     assert any("the mean of 3 machines and 1 anchors" in line for line in anchored["assumptions"])
 
 
-def test_what_was_not_measured_has_a_wide_band(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Convolutions stand in no file: their parameters are as unsure as the priors, on a fitted machine too."""
+def test_what_was_not_measured_is_as_in_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Convolutions stand in no file: they are as in timed programs, as by default; the additions are the file's."""
     found = answer(capsys, "resnet18-inference", "--on", "l4", "--calibration", str(folder / "made.json"))
     assert found["high_s"] / found["low_s"] > 2
-    assert any("default: not measured on any machine" in line for line in found["assumptions"])
+    assert any("convolution.tfloat32, " in line and "times of programs" in line for line in found["assumptions"])
+    assert any("elementwise.float32: its own 32 rows" in line for line in found["assumptions"])
 
 
 def test_whatif_and_studies_take_the_calibration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

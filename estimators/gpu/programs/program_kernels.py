@@ -7,10 +7,11 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
+
+import numpy as np
 
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, Same
@@ -18,18 +19,17 @@ from slipstick.estimators.base.operation_model import Clock, FormulaModel, amoun
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
 from slipstick.estimators.fitting.fitted_model import UNGROUPED
 from slipstick.estimators.gpu.kernels.matrix_tiles import overlapped
-from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
+from slipstick.estimators.gpu.programs.program_classes import features, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_law import (
     COMPILED,
     LEVELS,
     MODE,
     NAME,
-    NARROW,
     PROGRAMS_FILE,
-    SHAPED,
     SPREAD,
     ProgramLaw,
     machine_groups,
+    slowness,
 )
 from slipstick.estimators.gpu.programs.program_sides import (
     AMOUNTS,
@@ -137,18 +137,10 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
 
 
 def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
-    """That of a side of the operation's class, in its type, times that of a convolution's shape for each octave.
-
-    Of the arithmetic no less than 1, as the law has it: no rate is above the peak.
-    """
+    """See `program_law.slowness`; of the operation's class, or its relative."""
     name = relative(kernel_class(op), lambda one: f"{side}.{one}" in values)
-    slowness = values[f"{side}.{name}"] * values[f"machine.{side}"]
-    if op.dtype in HALF:
-        slowness *= values[f"{NARROW}.{side}"] * values[f"{NARROW}.{side}.{name}"]
-    if op.kind == "convolution" and side in SHAPED:
-        octaves = zip(FEATURES, features(op), strict=True)
-        slowness *= math.prod(values[f"{side}_shape.{feature}"] ** value for feature, value in octaves)
-    return max(1.0, slowness) if side == "compute" else slowness
+    shape, half = np.array(features(op)), float(op.dtype in HALF)
+    return float(slowness(side, lambda part: values[f"{part}.{name}"], values.__getitem__, shape, half))
 
 
 @cache

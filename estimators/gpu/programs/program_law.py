@@ -6,7 +6,7 @@ A row is a program on a device under a host. Its operations are columns of a tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -194,6 +194,27 @@ def priors(classes: Sequence[str]) -> tuple[ParameterPrior, ...]:
     return tuple(made)
 
 
+def slowness(
+    side: str,
+    of_class: Callable[[str], npt.ArrayLike],
+    of_all: Callable[[str], npt.ArrayLike],
+    shape: FloatArray,
+    half: npt.ArrayLike,
+) -> FloatArray:
+    """Seconds of a side of operations over what the machine allows, shape (operations,).
+
+    `of_class`: a parameter of each operation's class ("memory" for "memory.gemm"), shape (operations,).
+    `of_all`: one that all classes have in common, by its name, shape (operations,).
+    `shape`: see `features`, shape (operations, features); `half`: 1 in 16 bits, else 0.
+    """
+    narrow = np.multiply(of_all(f"{NARROW}.{side}"), of_class(f"{NARROW}.{side}"))
+    slow = np.multiply(of_class(side), of_all(f"machine.{side}")) * narrow ** np.asarray(half)
+    if side in SHAPED:
+        logs = np.log(np.stack([of_all(f"{side}_shape.{feature}") for feature in FEATURES], axis=-1))
+        slow = slow * np.exp((shape * logs).sum(axis=-1))
+    return np.asarray(np.maximum(slow, 1.0 if side == "compute" else 0.0))  # a rate above the peak cannot be
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramLaw:
     """Seconds of programs: the longer of the device's kernels and of the host that issues them.
@@ -236,16 +257,13 @@ class ProgramLaw:
         rows = {name: np.broadcast_to(value, (ops.programs,)) for name, value in parameters.items()}
         row, kind = ops.program, np.maximum(ops.kinds, 0)
         seconds = []
+
+        def of_class(part: str) -> FloatArray:
+            return np.stack([rows[f"{part}.{name}"] for name in self.classes])[kind, row]
+
         for at, side in enumerate(SIDES):
-            values = np.stack([rows[f"{side}.{name}"] for name in self.classes])
-            slowness = values[kind, row] * rows[f"machine.{side}"][row]
-            narrow = np.log(np.stack([rows[f"{NARROW}.{side}.{name}"] for name in self.classes]))
-            slowness = slowness * np.exp(ops.half * (np.log(rows[f"{NARROW}.{side}"])[row] + narrow[kind, row]))
-            if side in SHAPED:
-                logs = np.stack([np.log(rows[f"{side}_shape.{feature}"]) for feature in FEATURES], axis=1)
-                slowness = slowness * np.exp((ops.shape * logs[row]).sum(axis=1))
-            least = 1.0 if side == "compute" else 0.0  # a rate above the peak cannot be
-            seconds.append(ops.sides[:, at] * np.maximum(slowness, least))
+            slow = slowness(side, of_class, lambda name: rows[name][row], ops.shape, ops.half)
+            seconds.append(ops.sides[:, at] * slow)
         return _Point(ops, seconds, rows["gap"], rows["step"], rows["issue"])
 
 

@@ -15,6 +15,7 @@ from slipstick.estimators.base.operation_model import FormulaModel, JointModel
 from slipstick.estimators.gpu.kernels.kernel_classes import LATENT, with_terms
 from slipstick.estimators.gpu.programs.program_classes import is_backward
 from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes
+from slipstick.estimators.gpu.transfer.residual_by_shape import SHAPE_FACTOR
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.cost import Amount
@@ -82,5 +83,7 @@ class SharedKernels(JointModel):
         return with_terms(first, joined, dict(first.terms))
 
     def amount(self, op: Op, name: str) -> Amount:
-        """The share, and what the part counts."""
+        """The share, and what the part counts; the factor of a shape is of what was timed."""
+        if name == SHAPE_FACTOR:
+            return self.timed.amount(op, name)
         return self.share(op) if name == "operation.share" else super().amount(op, name)

@@ -1,7 +1,7 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
 Every machine with enough rows of a class of operations has its own fit; `Forecast` predicts any machine from them,
-and `DeviceCalibration.for_machine` makes an estimator of it.
+and `gpu_step.measured_kernels` makes a model of it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same, content_digest
-from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.composition.workload_cache import as_compiled
-from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
-from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, apart, entry
+from slipstick.estimators.gpu.kernels.kernel_classes import apart
 from slipstick.estimators.gpu.transfer.kernel_class import (
     MODEL,
     PREFIX,
@@ -31,15 +25,9 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     priors_of,
 )
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
-from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, ParameterPosterior
-from slipstick.estimators.gpu.transfer.pooling_constants import MOST_SURE, UNKNOWN
-from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ResidualByShapeEstimator
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter, library_spreads
+from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
-from slipstick.estimators.schedules.sequential import Sequential
-from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
 
 ENOUGH = 24
 """Rows of a class from which a machine has its own fit; fewer are anchors."""
@@ -71,7 +59,7 @@ def device_name(machine: Machine) -> str:
 
 @dataclass(frozen=True)
 class DeviceCalibration:
-    """Fits of many machines by class of operations; for any machine it gives a `Calibration`.
+    """Fits of many machines by class of operations; for any machine it gives a `Forecast`.
 
     Parameters
     ----------
@@ -160,56 +148,6 @@ class DeviceCalibration:
         counts = similarity or self.similarity_weights
         return Forecast(classes, self.machines, machine, counts, tuple(without), tuple(anchors_here), spreads)
 
-    def for_question(
-        self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
-    ) -> Calibration:
-        """See `for_machine`."""
-        return self.for_machine(machine, workload, run)
-
-    def for_machine(
-        self, machine: Machine, workload: Workload | None = None, run: Mapping[str, float] | None = None
-    ) -> Calibration:
-        """The calibrated estimator for one machine, with the spread that is known of it.
-
-        Parameters
-        ----------
-        workload, run
-            Whose operations' scatter counts; that of the worst class where they are left out.
-        """
-        forecast = self.forecast(machine)
-        known = forecast.belief
-        free = machine.runtime.free_kinds
-        operations = as_compiled(workload, machine).operations if workload else ()
-        classes = {entry(known.noise, op) for op in operations if op.kind not in free} if workload else {*known.noise}
-        kernels = {name: KernelParameters(**known.inside(name)) for name in known.noise}
-        rules = {name: forecast.rule(name) for name in classes if name != DEFAULT}
-        model = ResidualByShape(FrozenDict(kernels), FrozenDict({name: rule.factor for name, rule in rules.items()}))
-        estimator = ResidualByShapeEstimator(model, Sequential(), "tiled roofline pooled over devices")
-        words = [f"{name}: {text}" for name, text in known.notes.items() if name in classes]
-        words += forecast.accepted.doubts if forecast.accepted else ()
-        widest = max([UNKNOWN, *(max(vars(rule.scatter).values()) for rule in rules.values())])
-        plain = Calibration(
-            estimator,
-            tuple(f"operation.kernels.{name}.{parameter}" for name, parameter in known.names),
-            residual_std=widest,
-            fingerprint=self.fingerprint,
-            source="; ".join([self.source, *words]),
-            sample=_sample(known, 1.0),
-        )
-        if workload is None or workload.bind_known({**workload.defaults, **(run or {})}).symbols:
-            return plain
-        scatters = {name: rule.scatter for name, rule in rules.items()}
-        band = _band(scatters, known, estimator, workload, machine, run)
-        unshared = _band(
-            {name: one.unshared for name, one in scatters.items()}, known, estimator, workload, machine, run
-        )
-        sure = _parameter_std(plain, workload, machine, run)
-        if sure > MOST_SURE * band:
-            plain = replace(plain, sample=_sample(known, MOST_SURE * band / sure))
-            sure = _parameter_std(plain, workload, machine, run)
-        left = float(np.sqrt(max(band**2 - sure**2, 0.0)))
-        return replace(plain, residual_std=left, common_std=min(left, float(np.sqrt(max(band**2 - unshared**2, 0.0)))))
-
 
 def fit_devices(
     forms: Sequence[OperationTimes],
@@ -284,37 +222,3 @@ def _by_source(forms: Sequence[OperationTimes], count: int) -> list[OperationTim
     """At most about `count` rows of each source."""
     sources = sorted({form.source for form in forms})
     return [kept for name in sources for kept in thinned([form for form in forms if form.source == name], count)]
-
-
-def _band(
-    scatters: Mapping[str, Scatter],
-    known: ParameterPosterior,
-    estimator: ComposedEstimator,
-    workload: Workload,
-    machine: Machine,
-    run: Mapping[str, float] | None,
-) -> float:
-    """Scatter of a whole: of one class as if all its operations erred alike, of several classes independently."""
-    operations = as_compiled(workload, machine).operations
-    errors: dict[str, float] = {}
-    whole = 0.0
-    for op, part in zip(operations, estimator.estimate(workload, machine, run).parts, strict=True):
-        name = entry(known.noise, op)
-        std = scatters[name].of(part.time) if name in scatters else UNKNOWN
-        errors[name] = errors.get(name, 0.0) + std * part.contribution
-        whole += part.contribution
-    return float(np.sqrt(sum(error**2 for error in errors.values())) / (whole or 1.0))
-
-
-def _parameter_std(made: Calibration, workload: Workload, machine: Machine, run: Mapping[str, float] | None) -> float:
-    """Standard deviation of log time that uncertain parameters cause."""
-    times = made.draws(workload, machine, run)
-    return 0.0 if times is None or not np.all(times > 0) else float(np.std(np.log(times), ddof=1))
-
-
-def _sample(known: ParameterPosterior, spread: float) -> tuple[tuple[float, ...], ...]:
-    """Parameters drawn, inside their bounds, their deviations from the mean times `spread`."""
-    bounds = declared(KernelParameters)
-    low, high = (np.array([getattr(bounds[p], end) for _, p in known.names]) for end in ("low", "high"))
-    drawn = np.exp(known.mean + spread * (known.draws() - known.mean))
-    return tuple(map(tuple, np.clip(drawn, low, high).tolist()))

@@ -10,7 +10,7 @@ are also the band of a new machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -246,9 +246,13 @@ class KernelClass:
         """What is known of the class's parameters before anything was measured."""
         return priors_of(self.name)
 
-    def of(self, machine: str) -> MachineFit | None:
-        """A machine's own fit."""
-        return next((fit for fit in self.fits if fit.machine == machine), None)
+    def of(self, machine: str, without: Collection[str] = ()) -> MachineFit | None:
+        """A machine's own fit; `without`: machines that do not count."""
+        return next((fit for fit in self.fits if fit.machine == machine and machine not in without), None)
+
+    def others(self, machine: str, without: Collection[str] = ()) -> list[MachineFit]:
+        """The fits of all machines but one, and those that do not count."""
+        return [fit for fit in self.fits if fit.machine not in (*without, machine)]
 
     @cached_property
     def sampled(self) -> dict[str, list[OperationTimes]]:

@@ -249,12 +249,6 @@ def least_times(form: OperationTimes) -> dict[str, FloatArray]:
     return {name: np.broadcast_to(np.ravel(seconds), len(form)) for name, seconds in bounds.items()}
 
 
-def cache_bytes(machine: Machine) -> float:
-    """Bytes that all levels before main memory hold together."""
-    levels = list(machine.memory)[:-1]
-    return float(sum(machine.memory[name].capacity * machine.instances(name) for name in levels))
-
-
 def violations(forms: Sequence[OperationTimes]) -> list[Violation]:
     """Every form and bound that some rows undercut by more than `TOLERANCE`."""
     result = []

@@ -26,8 +26,6 @@ from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
-DRAWS = 200
-SEED = 20_240_301
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, of a normal law."""
 DEFAULT = "default"
@@ -54,15 +52,11 @@ class ParameterPosterior:
         point = np.exp(self.mean)
         return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
 
-    def inside(self, name: str) -> dict[str, float]:
-        """The same moved into their bounds."""
-        bounds = declared(KernelParameters)
-        return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in self.values(name).items()}
 
-    def draws(self, count: int = DRAWS) -> FloatArray:
-        """Log parameters drawn, shape (count, parameters)."""
-        normal = np.random.default_rng(SEED).standard_normal((count, self.roots.shape[1]))
-        return np.asarray(self.mean + normal @ self.roots.T)
+def inside(values: Mapping[str, float]) -> dict[str, float]:
+    """Parameters of a class (`KernelParameters`, in SI units), by name, moved into their bounds."""
+    bounds = declared(KernelParameters)
+    return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in values.items()}
 
 
 def believed(
@@ -83,8 +77,7 @@ def believed(
     noise: dict[str, float] = {}
     notes: dict[str, str] = {}
     for one in (*classes, KernelClass(DEFAULT, ())):
-        measured = None if machine.name in without else one.of(machine.name)
-        fits = [fit for fit in one.fits if fit.machine not in (*without, machine.name)]
+        measured, fits = one.of(machine.name, without), one.others(machine.name, without)
         share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
         rough = {name: prior.value for name, prior in one.priors.items()}
         values = measured.values if measured else pooled(fits, machine, similarity, one.priors) if fits else rough

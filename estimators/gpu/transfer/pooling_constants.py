@@ -24,8 +24,6 @@ LEAST_NOISE = 0.03
 UNKNOWN = 0.6
 """Standard deviation of the log error of a class that nobody measured: a judgement. The measured classes, by what is
 known of kernels in general, err by .38; they are the usual ones."""
-MOST_SURE = 0.9
-"""Of a band, what uncertain parameters may explain: the rest scatters from operation to operation."""
 CUT = 1.5
 """Log residuals beyond are cut: they are outliers."""
 NEIGHBOURS = 6

@@ -12,11 +12,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.base.estimator_base import PointByPoint
 from slipstick.estimators.base.operation_model import amount_of
-from slipstick.estimators.composition.compiled_estimator import Compiled
-from slipstick.estimators.composition.composed_estimator import ComposedEstimator
-from slipstick.estimators.composition.power_capped import PowerCappedTimes
 from slipstick.estimators.gpu.kernels.kernel_classes import entry
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
@@ -26,9 +22,9 @@ from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount, symbols_of
 from slipstick.workloads.graph.kinds import KINDS
-from slipstick.workloads.graph.workload import Op, Workload
+from slipstick.workloads.graph.workload import Op
 
-AMOUNT = "operation.shape_factor"
+SHAPE_FACTOR = "operation.shape_factor"
 LEAST = 1e-3
 """Of a dim, where its logarithm is taken."""
 
@@ -38,11 +34,13 @@ class DistanceWeighted:
     """How far parameters that anchors moved hold: fully where the sources say times between those of the anchors.
 
     `machine`: on which the anchors were measured.
-    `before`, `after`: parameters of the class without and with the anchors.
+    `sources`: parameters of the class without the anchors, of calls timed alone: they say how long an operation is.
+    `before`, `after`: parameters without and with the anchors, of the times that are taken back.
     `low`, `high`: log seconds between which the anchors lie.
     """
 
     machine: Machine
+    sources: Mapping[str, float]
     before: Mapping[str, float]
     after: Mapping[str, float]
     low: float
@@ -54,8 +52,8 @@ class DistanceWeighted:
         `shaped`: logarithm of the rows' shape factors, shape (rows,).
         """
         here = [replace(form, machine=self.machine)]
-        before, after = (np.log(times(here, values)) for values in (self.before, self.after))
-        return np.asarray((1 - fading(before + shaped, self.low, self.high)) * (before - after))
+        plain, before, after = (np.log(times(here, values)) for values in (self.sources, self.before, self.after))
+        return np.asarray((1 - fading(plain + shaped, self.low, self.high)) * (before - after))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,8 @@ class ShapeFactor:
             place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
             log = self.at(seen[0], place)
             if self.faded:
-                form = OperationTimes.of(self.faded.machine, op.kind, op.dtype, dict(op.dims), [1.0], op.attributes)
+                dims = {name: float(size) for name, size in op.dims.items()}
+                form = OperationTimes.of(self.faded.machine, op.kind, op.dtype, dims, [1.0], op.attributes)
                 log = log + self.faded.logs(form, log)
             self.known[seen] = float(np.exp(log[0]))
         return self.known[seen]
@@ -108,6 +107,10 @@ class ResidualByShape(TiledRoofline):
 
     factors: FrozenDict[ShapeFactor] = FrozenDict()
 
+    def holds_open(self, op: Op, machine: Machine) -> bool:
+        """As of the tiled roofline, of classes without a factor: the nearest shapes have no formula."""
+        return entry(self.kernels, op) not in self.factors and super().holds_open(op, machine)
+
     def form(self, machine: Machine) -> Hashable:
         """As of the tiled roofline, and which classes have a factor."""
         return super().form(machine), tuple(self.factors)
@@ -117,29 +120,13 @@ class ResidualByShape(TiledRoofline):
         plain = super().formula(op, machine)
         if entry(self.kernels, op) not in self.factors or op.kind in machine.runtime.free_kinds:
             return plain
-        return replace(plain, expression=plain.expression * symbol(AMOUNT))
+        return replace(plain, expression=plain.expression * symbol(SHAPE_FACTOR))
 
     def amount(self, op: Op, name: str) -> Amount:
         """The factor is looked up by the operation's dims, everything else is an amount of it."""
-        if name != AMOUNT:
+        if name != SHAPE_FACTOR:
             return amount_of(op, name)
         return self.factors[entry(self.kernels, op)].of(op)
-
-
-@dataclass(frozen=True)
-class ResidualByShapeEstimator(ComposedEstimator):
-    """Compiles while dims are numbers; where they vary, points are evaluated one by one."""
-
-    def compile(
-        self, workload: Workload, machine: Machine, free: tuple[str, ...], run: Mapping[str, float] | None = None
-    ) -> Compiled | PowerCappedTimes | PointByPoint:
-        """The time as a function of arrays of the free quantities."""
-        amounts = [amount for op in workload.operations for amount in op.dims.values()]
-        inside = frozenset().union(*map(symbols_of, amounts))
-        if any(name.startswith(("workload.", "run.")) and name.partition(".")[2] in inside for name in free):
-            self._check_names(workload, machine, free)
-            return PointByPoint(self, workload, machine, FrozenDict(run or {}), tuple(free))
-        return super().compile(workload, machine, free, run)
 
 
 def fading(logs: FloatArray, low: float, high: float) -> FloatArray:

@@ -117,12 +117,12 @@ class Forecast:
         """Of one class of operations."""
         plain = self._plain_rule(name)
         changed = self.accepted
-        if changed is None or self._own(self._by_name[name]):
+        if changed is None or self._by_name[name].of(self.machine.name, self.without):
             return plain
         result = plain
         if changed.shares[name]:
             values = self._before.values(name), self.belief.values(name)
-            faded = DistanceWeighted(self.machine, *values, *changed.range[name])
+            faded = DistanceWeighted(self.machine, values[0], *values, *changed.range[name])
             result = replace(result, factor=replace(result.factor, faded=faded, known={}))
         if name in changed.errors:
             anchors = [form for form in self._anchors if form.name == name]
@@ -154,17 +154,14 @@ class Forecast:
         """Rows measured on the machine of classes of which no machine's times were fitted: they move nothing."""
         return [form for form in self.measured if form.name not in self._by_name]
 
-    def _own(self, one: KernelClass) -> MachineFit | None:
-        return None if self.machine.name in self.without else one.of(self.machine.name)
-
     def _sources(self, one: KernelClass) -> list[MachineFit]:
-        return [fit for fit in one.fits if fit.machine not in (*self.without, self.machine.name)]
+        return one.others(self.machine.name, self.without)
 
     def _plain_rule(self, name: str) -> Rule:
         """Without anchors."""
         if name not in self._rules:
             one = self._by_name[name]
-            fit = self._own(one)
+            fit = one.of(self.machine.name, self.without)
             rule = _repeated(one, fit, self.similarity) if fit else self._transferred(one)
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
