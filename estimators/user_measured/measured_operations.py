@@ -31,14 +31,16 @@ class MeasuredOperations:
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
-        Raises InputError where operations were measured and the machine is no GPU: kernels of GPUs say nothing of its
-        other operations; or where no times of the measured classes were fitted, so that the rows move nothing.
+        Raises InputError where no machine of its kind was fitted: kernels of GPUs say nothing of another's operations;
+        or where no times of the measured classes were fitted, so that the rows move nothing.
         """
         forecast = self.kernels.forecast(machine)
-        if forecast.measured and (kind := machine_kind(machine)) != "gpu":
+        kinds = {machine_kind(one) for one in self.kernels.machines.values()}
+        if (kind := machine_kind(machine)) not in kinds:
+            moved = "measured operations move" if forecast.measured else "the calibration is of"
             raise InputError(
-                f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
-                "FILE, which slipstick probe and slipstick calibrate write"
+                f"{moved} kernels of machines of kind {' or '.join(sorted(kinds))}, {machine.name} is of kind {kind}: "
+                "give --calibration FILE, which slipstick probe and slipstick calibrate write"
             )
         unused = [f"{form.source}: {len(form)} rows of {form.name}" for form in forecast.unused]
         if unused and len(unused) == len(forecast.measured):
