@@ -136,6 +136,14 @@ def test_sixteen_bits_gain_no_order_of_magnitude_in_groups(gpu: str) -> None:
     assert 1 < gain(gpu, 128, 8) <= 2.5 * gain(gpu, 128, 8, "roofline")
 
 
+@pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "rtx-4090"])
+def test_eight_bits_are_not_slower_than_sixteen_in_groups(gpu: str) -> None:
+    """No table of single kernels has convolutions in groups, of any type: one law answers all."""
+    network = Workload("net", (image(56, 56, 3, 56),))
+    eight, sixteen = (ss.question(network, gpu, dtype=one).answer().sides["device"] for one in ("int8", "bf16"))
+    assert eight <= sixteen
+
+
 def gain(gpu: str, channels: int, groups: int, estimator: str | None = None) -> float:
     """Seconds of the device in float32 over those in float16."""
     network = Workload("net", (image(channels, 56, 3, groups),))
