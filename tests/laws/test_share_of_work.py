@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import slipstick as ss
 from slipstick.experiments.question.defaults import Default, default
+from slipstick.experiments.question.facts import facts
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
@@ -142,6 +143,15 @@ def test_eight_bits_are_not_slower_than_sixteen_in_groups(gpu: str) -> None:
     network = Workload("net", (image(56, 56, 3, 56),))
     eight, sixteen = (ss.question(network, gpu, dtype=one).answer().sides["device"] for one in ("int8", "bf16"))
     assert eight <= sixteen
+
+
+@pytest.mark.parametrize(("taps", "said"), [(3, True), (1, False)])
+def test_a_share_of_the_peak_above_one_says_what_is_counted(taps: int, said: bool) -> None:
+    """Winograd's F(4 x 4) does a quarter of the products of 3 x 3 windows (DeepBench: a V100 at 2.48 of its peak)."""
+    asked = ss.question(Workload("net", (image(512, 56, taps, 1),)), "mi300x", dtype="float32")
+    known = facts(asked, asked.answer())
+    assert known.mfu is not None and (known.mfu > 1) == said == ("Winograd" in known.mfu_of)
+    assert known.mfu <= (4 if said else 1)
 
 
 def gain(gpu: str, channels: int, groups: int, estimator: str | None = None) -> float:
