@@ -16,8 +16,6 @@ from slipstick.workloads.graph.kinds import FLOP, family_of
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_kind import DECODE, FIRST_INPUT, WorkTimed
 
-SPARED = ", counting products that Winograd's transform or a mask spares"
-"""How a share of the peak is above 1 in a time that physics allows."""
 HOST, INFEED, ARRAY = "host", "infeed", "array"
 """Bounds what a device waits for: the issue of its operations."""
 
@@ -81,7 +79,7 @@ def facts(question: Question, answer: Estimate) -> Facts:
     known = known and not whole.symbols
     mfu, peak = utilisation(whole, question.machine, time) if known else (None, "")
     if mfu is not None and mfu > 1 and 0 < answer.least <= answer.time:
-        peak += SPARED
+        peak += ", counting products that Winograd's transform or a mask spares"
     free = question.machine.runtime.free_kinds
     moved = sum(float(op.cost.bytes_moved * op.times) for op in whole if op.kind not in free) if known else 0.0
     there = question.machine.bandwidth(question.machine.main_memory) * time

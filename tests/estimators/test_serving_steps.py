@@ -193,6 +193,6 @@ def test_16_bits_that_run_at_a_64th_are_computed_in_float32(name: str) -> None:
 
 @pytest.mark.parametrize("step", ["decode:llama-3.1-8b", "prompt:llama-3.1-8b"])
 def test_tf32_is_float32_as_a_server_multiplies_it(step: str) -> None:
-    """Weights of 32 bits at TF32's rate: a prompt took no more than its flop need at the peak, beside float32's time."""
+    """Weights of 32 bits at TF32's rate: a prompt took no more than its flop need at the peak."""
     one, two = (ask(step, "l4", dtype=name).answer().time for name in ("tf32", "float32"))
     assert one == pytest.approx(two, rel=1e-9)
