@@ -22,8 +22,6 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.language.weight_types import is_gguf
 
 LLAMA_CPP, USUAL = "llama.cpp", "vllm"
-ALIKE = 1e-4
-"""Of numbers of weights that count as equal: more than what a gate of one column adds."""
 MACHINE, OF_MACHINE = "machine", ("vendor", "stack", "generation", "chip")
 """The condition that no row is of a machine, and the levels of the law that say so."""
 
@@ -165,5 +163,6 @@ def _model_among(names: Collection[str], model: str, weights: float) -> str:
         return model
     from slipstick.workloads.language_catalog import language_model
 
-    known = ((name, language_model(name).multiplied) for name in sorted(names))
-    return next((name for name, count in known if math.isclose(count, weights, rel_tol=ALIKE)), model)
+    # a gate of one column, which a graph may leave out, is less than the tolerance
+    alike = (name for name in sorted(names) if math.isclose(language_model(name).multiplied, weights, rel_tol=1e-4))
+    return next(alike, model)

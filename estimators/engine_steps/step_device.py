@@ -120,14 +120,17 @@ def joining(machine: Machine, ranks: int) -> str:
 def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
     """The engine of products, and the entries of its table of rates for 16-bit numbers and for weights in a data type.
 
+    Types that libraries compute in float32 there (`Machine.slow_halves`) are none of them.
+
     Raises
     ------
     InputError
         Where the machine has no 16-bit products.
     """
     unit = "matrix" if "matrix" in machine.engines else "vector"
-    rates = machine.engines[unit].flop_per_cycle
+    rates = [name for name in machine.engines[unit].flop_per_cycle if (unit, name) not in machine.slow_halves]
     plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
     if plain is None:
         raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")
-    return unit, plain, _multiplied(machine.engines[unit], compute) or plain
+    narrow = _multiplied(machine.engines[unit], compute)
+    return unit, plain, narrow if narrow in rates else plain

@@ -111,9 +111,11 @@ def program_shares(
         kind = part.partition(".")[0]
         if (kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
             continue
-        if dtype in PLAIN:
-            share = float(part == GROUPED or (rounds and (programs or name == f"convolution.{TF32}")))
-        elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype) and part != GROUPED):
+        if part == GROUPED:
+            share = 1.0
+        elif dtype in PLAIN:
+            share = float(rounds and (programs or name == f"convolution.{TF32}"))
+        elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype)):
             continue  # those programs multiplied 16 bits on matrix units
         else:
             streams = programs and rounds and part in STREAMS

@@ -144,8 +144,7 @@ def throughput_line(known: Facts) -> str:
     if known.mfu is not None:
         parts.append(f"MFU {share_shown(known.mfu)} of {known.mfu_of}")
     if known.bandwidth is not None:
-        beyond = ", from caches" if known.bandwidth > 1 else ""
-        parts.append(f"{share_shown(known.bandwidth)} of the memory bandwidth{beyond}")
+        parts.append(f"{share_shown(known.bandwidth)} of the memory bandwidth")
     return f"throughput: {'; '.join(parts)}" if parts else ""
 
 

@@ -179,3 +179,20 @@ def test_a_model_is_known_by_what_a_step_multiplies() -> None:
     bare = Workload("mine", shipped.operations, shipped.edges, shipped.defaults)
     one, two = (ask(step, "l4", dtype="bf16", settings={"workload.batch": 4}).answer().time for step in (shipped, bare))
     assert two == pytest.approx(one, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["titan-xp", "p4"])
+def test_16_bits_that_run_at_a_64th_are_computed_in_float32(name: str) -> None:
+    """Pascal's GP102 and GP104 (CUDA programming guide, throughput of arithmetic): libraries use float32 there."""
+    settings = {"workload.batch": 4}
+    half, single = (
+        ask("llama-3-8b-decode", name, dtype=one, settings=settings).answer() for one in ("fp16", "float32")
+    )
+    assert half.time < single.time and half.least < single.least
+
+
+@pytest.mark.parametrize("step", ["decode:llama-3.1-8b", "prompt:llama-3.1-8b"])
+def test_tf32_is_float32_as_a_server_multiplies_it(step: str) -> None:
+    """Weights of 32 bits at TF32's rate: a prompt took no more than its flop need at the peak."""
+    one, two = (ask(step, "l4", dtype=name).answer().time for name in ("tf32", "float32"))
+    assert one == pytest.approx(two, rel=1e-9)

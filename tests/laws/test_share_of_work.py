@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import slipstick as ss
 from slipstick.experiments.question.defaults import Default, default
+from slipstick.experiments.question.facts import facts
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.catalog import workload
 from slipstick.workloads.graph.kinds import operation
@@ -134,6 +135,23 @@ def test_sixteen_bits_speed_depthwise_convolutions_up_by_little_more_than_the_da
 def test_sixteen_bits_gain_no_order_of_magnitude_in_groups(gpu: str) -> None:
     """Two fits that knew nothing of each other said 12 to 19 times. Programs in float32 do run them slowly."""
     assert 1 < gain(gpu, 128, 8) <= 2.5 * gain(gpu, 128, 8, "roofline")
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "rtx-4090"])
+def test_eight_bits_are_not_slower_than_sixteen_in_groups(gpu: str) -> None:
+    """No table of single kernels has convolutions in groups, of any type: one law answers all."""
+    network = Workload("net", (image(56, 56, 3, 56),))
+    eight, sixteen = (ss.question(network, gpu, dtype=one).answer().sides["device"] for one in ("int8", "bf16"))
+    assert eight <= sixteen
+
+
+@pytest.mark.parametrize(("taps", "said"), [(3, True), (1, False)])
+def test_a_share_of_the_peak_above_one_says_what_is_counted(taps: int, said: bool) -> None:
+    """Winograd's F(4 x 4) does a quarter of the products of 3 x 3 windows (DeepBench: a V100 at 2.48 of its peak)."""
+    asked = ss.question(Workload("net", (image(512, 56, taps, 1),)), "mi300x", dtype="float32")
+    known = facts(asked, asked.answer())
+    assert known.mfu is not None and (known.mfu > 1) == said == ("Winograd" in known.mfu_of)
+    assert known.mfu <= (4 if said else 1)
 
 
 def gain(gpu: str, channels: int, groups: int, estimator: str | None = None) -> float:

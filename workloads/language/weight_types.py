@@ -81,7 +81,8 @@ GGUF_BITS: Mapping[str, float] = {
 
 SPELLINGS = {
     "f16": "fp16", "f32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float8": "fp8", "float32": "fp32",
-    "fp4": "nvfp4", "float8_block": "fp8_block", "int4_weights": "int4",
+    "fp4": "nvfp4", "float8_block": "fp8_block", "int4_weights": "int4", "tf32": "fp32",
+    "tfloat32": "fp32",
 }  # fmt: skip
 """Other words for ways of storing weights."""
 
