@@ -184,8 +184,8 @@ def parse_hwloc(text: str, clock: float | None = None, flags: frozenset[str] = f
     memory = sum(_xml_whole(node, "local_memory") for node in objects if node.get("type") == "NUMANode")
     model = [i.get("value", "") for i in root.iter("info") if i.get("name") == "CPUModel"]
     seen = [(_cache_level(node) or node.get("type", ""), float(_xml_whole(node, "cache_size"))) for node in objects]
-    found = _of_objects(seen, clock, flags)
-    return replace(found, model="; ".join([*model[:1], *_core_kinds(root, objects)]), memory=float(memory) or None)
+    topology = _of_objects(seen, clock, flags)
+    return replace(topology, model="; ".join([*model[:1], *_core_kinds(root, objects)]), memory=float(memory) or None)
 
 
 def _of_objects(seen: Sequence[tuple[str, float]], clock: float | None, flags: frozenset[str]) -> Topology:

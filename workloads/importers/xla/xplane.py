@@ -57,14 +57,14 @@ def parsed(message: memoryview, source: str) -> Message:
 
     Raises InputError where the bytes are no message.
     """
-    found = Message()
+    fields = Message()
     place, end = 0, len(message)
     while place < end:
         tag, place = _number(message, place, source)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
             value, place = _number(message, place, source)
-            found.setdefault(number, []).append(value)
+            fields.setdefault(number, []).append(value)
             continue
         if wire == 2:
             length, place = _number(message, place, source)
@@ -74,9 +74,9 @@ def parsed(message: memoryview, source: str) -> Message:
             raise InputError(f"{source}: not a protocol buffer (wire type {wire})")
         if length > end - place:
             raise InputError(f"{source}: a field of {length} bytes, {end - place} are left: cut, or no protocol buffer")
-        found.setdefault(number, []).append(message[place : place + length])
+        fields.setdefault(number, []).append(message[place : place + length])
         place += length
-    return found
+    return fields
 
 
 def _number(message: memoryview, place: int, source: str) -> tuple[int, int]:
@@ -282,10 +282,10 @@ def xplane_events(path: str | os.PathLike[str]) -> Iterator[ProfiledEvent]:
     """All events of an XPlane profile, plane by plane."""
     source = str(path)
     for plane in parsed(memoryview(read_bytes(path, LARGEST)), source).messages(_PLANES):
-        told = parsed(plane, source)
-        events, stats = (_names(told.messages(field), source) for field in (_EVENT_NAMES, _STAT_NAMES))
-        for line in told.messages(_LINES):
-            yield from _line_events(parsed(line, source), told.text(_NAME), events, stats, source)
+        fields = parsed(plane, source)
+        events, stats = (_names(fields.messages(field), source) for field in (_EVENT_NAMES, _STAT_NAMES))
+        for line in fields.messages(_LINES):
+            yield from _line_events(parsed(line, source), fields.text(_NAME), events, stats, source)
 
 
 def _names(entries: Sequence[memoryview], source: str) -> dict[int, str]:
@@ -302,7 +302,7 @@ def _line_events(
     for entry in line.messages(_LINE_EVENTS):
         event = parsed(entry, source)
         given = [parsed(one, source) for one in event.messages(4)] if wanted else []
-        said = {stats[one.number(1)]: _value(one, stats) for one in given if one.number(1) in wanted}
+        arguments = {stats[one.number(1)]: _value(one, stats) for one in given if one.number(1) in wanted}
         offset, duration = signed(event.number(2)), max(0, signed(event.number(3)))
         yield ProfiledEvent(
             plane,
@@ -310,8 +310,8 @@ def _line_events(
             names.get(event.number(1), ""),
             clock + offset * PICO,
             duration * PICO,
-            _whole(said.get(STEP, "")),
-            said.get(OPERATION),
+            _whole(arguments.get(STEP, "")),
+            arguments.get(OPERATION),
         )
 
 
