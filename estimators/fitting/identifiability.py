@@ -26,7 +26,7 @@ def correlations(covariance: npt.ArrayLike) -> FloatArray:
 
 
 def correlation_lines(names: Sequence[str], covariance: npt.ArrayLike) -> list[str]:
-    """A warning for each two parameters of which only a combination is known."""
+    """A warning for each two parameters of which only a combination is known; `covariance` of shape (n, n)."""
     table = correlations(covariance)
     return [
         f"{one} and {other} are correlated ({table[i, j]:+.3f}): only a combination of them is known"
