@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.least_squares import Fit
@@ -16,12 +17,22 @@ MAX_CONDITION = 1e4
 AT_BOUND = 1e-3
 
 
-def correlations(fit: Fit) -> FloatArray:
-    """Correlation of the fitted parameters, shape (n, n); nan where the covariance is unknown."""
-    covariance = np.asarray(fit.covariance)
-    errors = np.sqrt(np.diag(covariance))
+def correlations(covariance: npt.ArrayLike) -> FloatArray:
+    """Correlation of fitted parameters, shape (n, n); nan where the covariance, of that shape, is unknown."""
+    table = np.asarray(covariance)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(covariance / np.outer(errors, errors))
+        errors = np.sqrt(np.diag(table))
+        return np.asarray(table / np.outer(errors, errors))
+
+
+def correlation_lines(names: Sequence[str], covariance: npt.ArrayLike) -> list[str]:
+    """A warning for each two parameters of which only a combination is known; `covariance` of shape (n, n)."""
+    table = correlations(covariance)
+    return [
+        f"{one} and {other} are correlated ({table[i, j]:+.3f}): only a combination of them is known"
+        for (i, one), (j, other) in itertools.combinations(enumerate(names), 2)
+        if abs(table[i, j]) > MAX_CORRELATION
+    ]
 
 
 def condition_number(jacobian: FloatArray) -> float:
@@ -53,10 +64,7 @@ def warnings(fit: Fit, low: FloatArray, high: FloatArray, jacobian: FloatArray) 
                     f"{name} = {value:.4g} is at its {side} bound {bound:g}: held there, its error is unknown and the "
                     "others' assume it"
                 )
-    table = correlations(fit)
-    for (i, one), (j, other) in itertools.combinations(enumerate(fit.names), 2):
-        if abs(table[i, j]) > MAX_CORRELATION:
-            lines.append(f"{one} and {other} are correlated ({table[i, j]:+.3f}): only a combination of them is known")
+    lines += correlation_lines(fit.names, fit.covariance)
     free = [i for i, name in enumerate(fit.names) if name not in fit.held]
     condition = condition_number(jacobian[:, free]) if free else 1.0
     if condition > MAX_CONDITION:

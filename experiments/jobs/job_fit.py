@@ -17,6 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import content_digest
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.fitting.identifiability import correlation_lines
 from slipstick.estimators.simulation.calibrate_simulation import (
     RUNS,
     RUNS_A_FIGURE,
@@ -326,16 +327,7 @@ def _warnings(fit: SimulatedFit, known: Mapping[str, JobNumber]) -> tuple[str, .
             )
         elif not error <= HARDLY * abs(value):
             lines.append(f"job.{name} = {value:.4g} is hardly known (standard error {error:.3g})")
-    table = np.asarray(fit.covariance)
-    errors = np.sqrt(np.maximum(np.diag(table), 0))
-    for i in range(len(errors)):
-        for j in range(i):
-            both = errors[i] * errors[j]
-            if both > 0 and abs(table[i, j] / both) > 0.95:
-                lines.append(
-                    f"job.{fit.names[j]} and job.{fit.names[i]} are correlated ({table[i, j] / both:+.3f}): "
-                    "only a combination of them is known"
-                )
+    lines += correlation_lines([f"job.{name}" for name in fit.names], fit.covariance)
     if fit.chi_square > STRANGE * (fit.degrees_of_freedom + 1):
         lines.append(
             f"simulated runs differ from the measured ones by more than chance (chi-square {fit.chi_square:.0f} of "

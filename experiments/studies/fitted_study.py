@@ -116,7 +116,7 @@ class FittedStudy(Answer):
     def correlation_rows(self) -> list[dict[str, Any]]:
         """One row a parameter that was not held; None where a correlation is unknown."""
         fit = self.fit
-        table = correlations(fit)
+        table = correlations(fit.covariance)
         free = [i for i, name in enumerate(fit.names) if name not in fit.held]
         return [
             {
