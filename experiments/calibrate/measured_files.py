@@ -226,8 +226,9 @@ def runs_of(path: str) -> tuple[TimedServerRun, ...]:
 
     Raises InputError where the file is no benchmark, or none of its runs does.
     """
-    from slipstick.experiments.calibrate.measured_serving import MOST_SIMULATED, model_called, traffic_of
+    from slipstick.experiments.calibrate.measured_serving import MOST_SIMULATED, traffic_of
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+    from slipstick.workloads.language_catalog import shipped_name
 
     kind = identify(path)
     if kind is not None and kind.key != RUNS:
@@ -237,7 +238,7 @@ def runs_of(path: str) -> tuple[TimedServerRun, ...]:
         TimedServerRun(
             run.tpot,
             traffic_of(run),
-            model_called(run.model) if run.model else None,
+            shipped_name(run.model) if run.model else None,
             run.tensor,
             FrozenDict({FIRST[name]: run.times[f"ttft {name}"] for name in FIRST if f"ttft {name}" in run.times}),
             _contradiction(run, where),

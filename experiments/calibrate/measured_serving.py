@@ -16,7 +16,7 @@ from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.importers.serving.llama_bench import LocalRun, read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import ServedRun
 from slipstick.workloads.language.weight_types import in_gguf, stored_as
-from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_name
+from slipstick.workloads.language_catalog import language_model, language_model_names
 from slipstick.workloads.runs.traffic import Traffic
 
 SAME_PARAMETERS = 0.002
@@ -26,15 +26,6 @@ MOST_SIMULATED = 20
 MOST_REQUESTS, FEW_REQUESTS, MOST_TOKENS = 5000, 50, 131_072
 MOST_STEPS, MOST_MADE = 20_000, 4_000_000
 """Of a simulated run: steps of a closed loop, and tokens that requests of a stream generate."""
-
-
-def model_called(identity: str) -> str | None:
-    """The shipped model of a name such as "meta-llama/Llama-3.1-8B-Instruct"; None where there is none.
-
-    >>> model_called("meta-llama/Llama-3.1-8B-Instruct"), model_called("facebook/opt-125m")
-    ('llama-3.1-8b', None)
-    """
-    return shipped_name(identity)
 
 
 def model_of_size(parameters: int) -> str | None:

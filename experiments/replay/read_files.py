@@ -250,15 +250,16 @@ def _top(table: EventTable, chosen: Mask, times: FloatArray, most: int) -> Rows:
 
 
 def _served(path: str, given: ReadOptions) -> Read:
-    from slipstick.experiments.calibrate.measured_serving import model_called, traffic_of
+    from slipstick.experiments.calibrate.measured_serving import traffic_of
     from slipstick.experiments.serve.measured_runs import compared_rows, measured_rows
     from slipstick.experiments.serve.serving_question import ServingOptions
     from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+    from slipstick.workloads.language_catalog import shipped_name
     from slipstick.workloads.language_names import typed
 
     runs = read_vllm_bench(Path(path))
     first = runs[0]
-    model = given.model or model_called(first.model)
+    model = given.model or shipped_name(first.model)
     load = traffic_of(first)
     loop = f"--concurrency {load.users}" if load.users else f"--rate {load.rate:g}"
     command = (

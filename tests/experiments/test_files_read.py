@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.errors import InputError
-from slipstick.experiments.calibrate.measured_serving import AnchorRun, model_called, model_of_size, traffic_of
+from slipstick.experiments.calibrate.measured_serving import AnchorRun, model_of_size, traffic_of
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.extrapolate.series_files import read
 from slipstick.experiments.replay.read_files import ReadOptions, read_any
 from slipstick.workloads.importers.serving.llama_bench import read_llama_bench
 from slipstick.workloads.importers.serving.vllm_bench import read_vllm_bench
+from slipstick.workloads.language_catalog import shipped_name
 from tests import files_made, runs_made
 
 Captured = pytest.CaptureFixture[str]
@@ -101,7 +102,7 @@ def test_served_runs_and_their_load(files: dict[str, Path]) -> None:
     assert one.times["ttft p99"] == pytest.approx(0.7) and one.times["tpot mean"] == pytest.approx(0.02)
     load = traffic_of(one)
     assert (load.users, load.input_tokens, load.output_tokens, load.length_range) == (16, 1024, 128, 0.0)
-    assert model_called(one.model) == "llama-3.1-8b" and model_called("facebook/opt-125m") is None
+    assert shipped_name(one.model) == "llama-3.1-8b" and shipped_name("facebook/opt-125m") is None
 
 
 def test_the_estimate_stands_beside_what_was_measured(files: dict[str, Path]) -> None:
