@@ -119,10 +119,7 @@ class Space:
         drawn, place = np.divmod(numbers, self._grid)
         for name in self.sampled:
             columns[name] = self._drawn[name][drawn]
-        step = self._grid
-        for name, values in self.axes.items():
-            step //= len(values)
-            columns[name] = np.asarray(values)[place // step % len(values)]
+        columns |= self._rows([*self.axes.items()], place)
         inside = self._inside(columns, len(numbers))
         return {"point": numbers[inside], **{name: values[inside] for name, values in columns.items()}}
 
@@ -153,11 +150,8 @@ class Space:
     def _rows(
         axes: Sequence[tuple[str, tuple[float, ...]]], numbers: np.ndarray[Any, np.dtype[np.intp]]
     ) -> dict[str, FloatArray]:
-        columns = {}
-        for name, values in reversed(axes):
-            numbers, place = np.divmod(numbers, len(values))
-            columns[name] = np.asarray(values)[place]
-        return columns
+        places = np.unravel_index(numbers, [len(values) for _, values in axes]) if axes else ()
+        return {name: np.asarray(values)[place] for (name, values), place in zip(axes, places, strict=True)}
 
     def _inside(self, values: Mapping[str, FloatArray], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         inside = np.ones(count, dtype=bool)
