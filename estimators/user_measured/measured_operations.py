@@ -35,11 +35,11 @@ class MeasuredOperations:
         or where no times of the measured classes were fitted, so that the rows move nothing.
         """
         forecast = self.kernels.forecast(machine)
-        kinds = {machine_kind(one) for one in self.kernels.machines.values()}
-        if (kind := machine_kind(machine)) not in kinds:
+        fitted = {machine_kind(one) for one in self.kernels.machines.values()}
+        if (kind := machine_kind(machine)) not in fitted:
             moved = "measured operations move" if forecast.measured else "the calibration is of"
             raise InputError(
-                f"{moved} kernels of machines of kind {' or '.join(sorted(kinds))}, {machine.name} is of kind {kind}: "
+                f"{moved} kernels of machines of kind {' or '.join(sorted(fitted))}, {machine.name} is of kind {kind}: "
                 "give --calibration FILE, which slipstick probe and slipstick calibrate write"
             )
         unused = [f"{form.source}: {len(form)} rows of {form.name}" for form in forecast.unused]

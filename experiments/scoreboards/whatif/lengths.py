@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TARGETS = {"h200-sxm": ("h100-sxm",), "a100-sxm-80gb": ()}
 """Machines, and those of their chip; no fit may have seen them, nor others of their generation."""
-DRAWS = 50
+DRAWS, SEED = 50, 20_240_301
 
 
 def longer(data: Data) -> list[Ratios]:
@@ -66,18 +66,19 @@ def doubled(kernels: KernelRows, name: str, left_out: tuple[str, ...], law: Rati
     long = board.rows(name, both.assign(queries=both["queries_long"], keys=both["keys_long"]))
     variants = tuple(f"{one}, {library}" for one in left_out for library in gpu_kernels().libraries)
     forecast = gpu_kernels().forecast(board.machine(name), (*left_out, *variants), ())
-    label = short.name
-    names = [parameter for owner, parameter in forecast.belief.names if owner == label]
-    places = [i for i, (owner, _) in enumerate(forecast.belief.names) if owner == label]
+    label, known = short.name, forecast.belief
+    names = [parameter for owner, parameter in known.names if owner == label]
+    places = [i for i, (owner, _) in enumerate(known.names) if owner == label]
 
     def logs(values: dict[str, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return np.asarray(np.log(times([long], values) / times([short], values)))
 
-    middle = logs(forecast.belief.values(label))
-    drawn = np.exp(forecast.belief.draws(DRAWS)[:, places])
+    middle = logs(known.values(label))
+    normal = np.random.default_rng(SEED).standard_normal((DRAWS, known.roots.shape[1]))
+    drawn = np.exp((known.mean + normal @ known.roots.T)[:, places])
     spread = np.std([logs(dict(zip(names, map(float, row), strict=True))) for row in drawn], axis=0, ddof=1)
     scatter = forecast.rule(label).scatter
-    today, then = (np.asarray(scatter.of(times([form], forecast.belief.values(label)))) for form in (short, long))
+    today, then = (np.asarray(scatter.of(times([form], known.values(label)))) for form in (short, long))
     half = law.half(middle, 0.0, spread, then, today, scatter.common, scatter.common)
     measured = (both["time_long"] / both["time"]).to_numpy(float)
     return Ratios(kernels.name, ", ".join(left_out), "workload.keys x 2", measured, np.exp(middle), half, 0.0)
