@@ -197,6 +197,8 @@ def fall_of(series: Series) -> float:
     first run that was cold or of work that was not constant.
     """
     logs, steps = np.log(series.y / np.min(series.y)), np.tri(len(series))
+    if not np.isfinite(logs).all():
+        return float("nan")
     if (np.diff(logs) >= 0).all():
         return 0.0
     rising = steps @ nonnegative(steps, logs)  # what never falls is a sum of steps of at least zero
