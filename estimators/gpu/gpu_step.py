@@ -126,10 +126,13 @@ def program_shares(
 
 
 def in_programs(shares: Mapping[str, float]) -> list[str]:
-    """Whose times stand behind the shares of programs: a line for each of the two fits."""
-    plain = sorted(name for name in shares if name.rpartition(".")[2] not in HALF)
-    half = [IMAGE_NETWORKS] if len(shares) > len(plain) else []
-    return [*half, *([f"{', '.join(plain)}: {timed_programs()}"] if plain else [])]
+    """Whose times stand behind the shares of programs: a line for each of the two fits, and of what neither timed."""
+    of_type = {name: name.rpartition(".")[2] for name in sorted(shares)}
+    half = [IMAGE_NETWORKS] if any(one in HALF for one in of_type.values()) else []
+    plain = ", ".join(name for name, one in of_type.items() if one in PLAIN)
+    others = ", ".join(name for name, one in of_type.items() if one not in (*PLAIN, *HALF))
+    made = [*half, *([f"{plain}: {timed_programs()}"] if plain else [])]
+    return [*made, *([f"{others}: as programs in other types, timed in none of these"] if others else [])]
 
 
 @cache
@@ -173,12 +176,14 @@ def programs_spread(
 ) -> FloatArray:
     """Standard deviation of log time of what programs say of each operation on a machine, shape (operations,).
 
-    It is wider on GPUs of another maker, and in 16 bits on those of a memory's technology (HBM, GDDR) that no timed
-    machine had. `without`: names of conditions that add nothing: `ANOTHER_MAKER`, `ANOTHER_CLASS`.
+    It is wider on GPUs of another maker, in 16 bits on those of a memory's technology (HBM, GDDR) that no timed machine
+    had, and in types that no program was timed in. `without`: names of conditions that add nothing: `ANOTHER_MAKER`,
+    `ANOTHER_CLASS`.
     """
     maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNSEEN_KIND
     timed = ANOTHER_CLASS in without or technology(machine) in _technologies(known)
-    facts = [SPREAD if timed or one.op.dtype not in HALF else CLASS_SPREAD for one in spent]
+    sure = (*PLAIN, *HALF) if timed else PLAIN
+    facts = [SPREAD if one.op.dtype in sure else CLASS_SPREAD for one in spent]
     return np.hypot([programs_scatter(known.programs, fact) for fact in facts], maker)
 
 

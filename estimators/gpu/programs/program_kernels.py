@@ -44,8 +44,9 @@ from slipstick.estimators.roofline.physical_bound import UNBOUND, least_time
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
-from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
+from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
 SOURCE = "docs/notes/programs.md"
@@ -137,9 +138,9 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
 
 
 def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
-    """See `program_law.slowness`; of the operation's class, or its relative."""
+    """See `program_law.slowness`; of the operation's class, or its relative; 8 bits, never timed, as 16 bits."""
     name = relative(kernel_class(op), lambda one: f"{side}.{one}" in values)
-    shape, half = np.array(features(op)), float(op.dtype in HALF)
+    shape, half = np.array(features(op)), float(SIZE_BYTES[op.dtype] <= 2 and op.dtype != "bool")
     return float(slowness(side, lambda part: values[f"{part}.{name}"], values.__getitem__, shape, half))
 
 

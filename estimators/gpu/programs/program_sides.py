@@ -27,7 +27,7 @@ from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
@@ -197,10 +197,11 @@ def _rounded(op: Op, machine: Machine, dtype: str) -> str:
     DepthwiseConv2d.cu, `acc_t`; cuDNN's as well).
     """
     name = class_of(op) if op.kind == "convolution" else ""
-    if not name or dtype not in ("float32", "tfloat32", *(HALF if name == DEPTHWISE else ())):
+    if name == DEPTHWISE:
+        return dtype if dtype == "float64" else "float32"
+    if not name or dtype not in ("float32", "tfloat32"):
         return dtype
-    dense = name != DEPTHWISE
-    return "tfloat32" if dense and rounds_convolutions(machine) else "float32"
+    return "tfloat32" if rounds_convolutions(machine) else "float32"
 
 
 def _rows(op: Op) -> Sized:
