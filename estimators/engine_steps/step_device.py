@@ -15,7 +15,8 @@ from slipstick.workloads.language.layout import Layout
 
 ONE_DEVICE = Layout()
 FOUR_BITS = ("float4", "nvfp4", "mxfp4")
-WIDE = ("bfloat16", "float16", "tfloat32", "float32")
+SINGLE = ("tfloat32", "float32")
+WIDE = ("bfloat16", "float16", *SINGLE)
 PCIE_RANK_LATENCY = 0.67
 """What each rank beyond the second adds to an all-reduce of no bytes over PCIe, over one of two ranks: a rank reads the
 others' parts one after another. Least squares in log time of SGLang's all-reduces of up to 1 KB in recorded graphs on
@@ -120,7 +121,8 @@ def joining(machine: Machine, ranks: int) -> str:
 def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
     """The engine of products, and the entries of its table of rates for 16-bit numbers and for weights in a data type.
 
-    Types that libraries compute in float32 there (`Machine.slow_halves`) are none of them.
+    Types that libraries compute in float32 there (`Machine.slow_halves`) are none of them. Numbers of 32 bits run at
+    float32's rate where the machine has none of their own, on vector units where matrix units have neither.
 
     Raises
     ------
@@ -129,6 +131,10 @@ def rated_types(machine: Machine, compute: str) -> tuple[str, str, str]:
     """
     unit = "matrix" if "matrix" in machine.engines else "vector"
     rates = [name for name in machine.engines[unit].flop_per_cycle if (unit, name) not in machine.slow_halves]
+    if compute in SINGLE and compute not in rates:
+        if "float32" not in rates:
+            return "vector", "float32", "float32"
+        compute = "float32"
     plain = next((name for name in ("bfloat16", "float16", "float32") if name in rates), None)
     if plain is None:
         raise InputError(f"machine {machine.name!r}: no {unit} products in bfloat16, float16 or float32")

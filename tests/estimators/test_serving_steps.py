@@ -196,3 +196,10 @@ def test_tf32_is_float32_as_a_server_multiplies_it(step: str) -> None:
     """Weights of 32 bits at TF32's rate: a prompt took no more than its flop need at the peak."""
     one, two = (ask(step, "l4", dtype=name).answer().time for name in ("tf32", "float32"))
     assert one == pytest.approx(two, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["v100-sxm", "h100-sxm"])
+def test_32_bits_run_at_no_rate_of_16(name: str) -> None:
+    """Matrix units of a V100 multiply 16 bits alone: 128 sequences in float32 took what their flop need at the peak."""
+    answer = ask("llama-3-8b-decode", name, dtype="float32", settings={"workload.batch": 128}).answer()
+    assert answer.time > 1.2 * answer.least
