@@ -14,6 +14,7 @@ SLOW = [page for page in PAGES if any(fence.word == "slow" for fence in fences(p
 
 
 LONG = {
+    "docs/training-runs.md",
     *("docs/papers/xeon-phi.md", "docs/papers/seqpoint.md", "docs/papers/dlbricks.md", "docs/own-network.md"),
     *("docs/paths.md", "docs/simulation.md", "docs/input.md", "docs/verbs.md", "docs/tutorial.md", "docs/clusters.md"),
     "docs/serving.md",

@@ -27,9 +27,13 @@ ASKED: list[tuple[str, str, str, dict[str, Any]]] = [
     ("bert-base-inference", "mi300x", "seq_len", {}),
     ("deepspeech2", "v100", "batch", {}),
 ]
+LONG = [ASKED[1], ASKED[3], ASKED[6]]
 
 
-@pytest.mark.parametrize(("work", "machine", "size", "options"), ASKED)
+@pytest.mark.parametrize(
+    ("work", "machine", "size", "options"),
+    [pytest.param(*asked, marks=pytest.mark.slow if asked in LONG else ()) for asked in ASKED],
+)
 @settings(max_examples=3, deadline=None)
 @given(values=SIZES)
 def test_a_column_has_the_answers_of_its_points(

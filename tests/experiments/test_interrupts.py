@@ -38,7 +38,9 @@ def _answers_to_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("kind", ["serial", "threads", "processes", pytest.param("dask", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["serial", "threads", *(pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask"))]
+)
 def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None:
     if kind == "dask":
         pytest.importorskip("distributed", reason="needs the extra slipstick[dask]")

@@ -79,9 +79,8 @@ def test_planted_numbers_lie_within_two_standard_errors(folder: Path, jobs: int)
         assert 0.5 < off.std() < 1.5  # nor are the errors too large
 
 
-@pytest.mark.parametrize(
-    "fit", ["job.resources.cores", pytest.param("job.resources.cores,job.decode.service", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fit", ["job.resources.cores", "job.resources.cores,job.decode.service"])
 def test_shared_cores_are_counted(folder: Path, fit: str) -> None:
     question = job_question("job.yaml")
     job, _ = question.using(["job.resources.cores=6", "job.decode.service=90 ms"]).job()

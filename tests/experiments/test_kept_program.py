@@ -101,7 +101,7 @@ def test_named_sizes_are_put_in_without_torch(tmp_path: Path) -> None:
     "says",
     [
         "print('here')",
-        "random.random()",
+        pytest.param("random.random()", marks=pytest.mark.slow),
         pytest.param("Path(__file__).with_suffix('.txt').write_text('')", marks=pytest.mark.slow),  # as in `attack`
         pytest.param("os.system('true')", marks=pytest.mark.slow),
     ],

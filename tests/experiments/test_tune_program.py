@@ -188,6 +188,7 @@ def test_the_run_goes_on_from_the_checkpoint(program: ModuleType) -> None:
     assert state["total"] == pytest.approx(sum(float(next(whole).sum()) for _ in range(12)))
 
 
+@pytest.mark.slow
 def test_a_loader_of_torch_gets_workers(program: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     code = run(

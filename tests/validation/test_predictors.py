@@ -112,6 +112,7 @@ def test_all_errors_of_a_file_are_told_at_once(tmp_path: Path) -> None:
         assert part in said
 
 
+@pytest.mark.slow
 def test_the_verb_scores_a_function_and_a_file_beside_ours(tmp_path: Path) -> None:
     collection(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
