@@ -47,14 +47,15 @@ def step_marker(text: str) -> re.Pattern[str]:
 
     Raises InputError where it is none, has no group, or repeats a group as a whole.
     """
+    where = f"--step-pattern {text[:60]!r}"
     if _REPEATED_GROUP.search(text):  # such as (a+)+$: may take for ever on a name of forty letters
-        raise InputError(f"step marker {text!r}: a group may not be repeated as a whole")
+        raise InputError(f"{where}: a group may not be repeated as a whole")
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"--step-pattern {text!r}: no regular expression ({error})") from None
+        raise InputError(f"{where}: no regular expression ({error})") from None
     if pattern.groups < 1:
-        raise InputError(f"step marker {text!r}: want a group that holds the step's number, such as Step#(\\d+)")
+        raise InputError(f"{where}: want a group that holds the step's number, such as Step#(\\d+)")
     return pattern
 
 
@@ -115,7 +116,7 @@ def _marked(events: EventTable, marker: str) -> tuple[list[int], IntArray, Mask]
     """Numbers and rows of the markers by time, and which events are markers; None where no name fits."""
     pattern = step_marker(marker)
     matches = ((code, pattern.fullmatch(name)) for code, name in enumerate(events.names))
-    numbers = {code: _step_number(match) for code, match in matches if match}
+    numbers = {code: step_number(match) for code, match in matches if match}
     if not numbers:
         return None
     is_step = np.isin(events.name, list(numbers))
@@ -185,10 +186,17 @@ def _operations(
     return operations
 
 
-def _step_number(match: re.Match[str]) -> int:
+def step_number(match: re.Match[str]) -> int:
+    """The number of the step that a marker's name holds.
+
+    Raises InputError where the first group of its pattern holds none.
+    """
     text = match.group(1)
     if not (text and text.isdecimal() and len(text) < 19):
-        raise InputError(f"step marker: {match.group()[:60]!r} holds {str(text)[:40]!r}, no step number")
+        raise InputError(
+            f"step marker {match.group()[:60]!r}: the first group of --step-pattern holds {str(text)[:40]!r}, "
+            "no step number"
+        )
     return int(text)
 
 
