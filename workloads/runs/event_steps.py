@@ -16,7 +16,7 @@ import numpy as np
 from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.workloads.runs.event_table import EventTable
-from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile, add_operation
 
 MARKER = r"ProfilerStep#(\d+)"
 STEP_ARGUMENTS = ("step", "step_num", "step_number", "iteration")
@@ -178,11 +178,8 @@ def _operations(
     operations: list[dict[str, Operation]] = [{} for _ in range(steps)]
     for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
         index, rest = divmod(group, len(events.names) * 2)
-        name = events.names[rest // 2]
-        place: Place = "device" if rest % 2 else "host"
-        if name in operations[index]:  # the same name on host and device
-            name = f"{name} ({place})"
-        operations[index][name] = Operation(count, time, place)
+        one = Operation(count, time, "device" if rest % 2 else "host")
+        add_operation(operations[index], events.names[rest // 2], one)
     return operations
 
 
