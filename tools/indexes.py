@@ -9,13 +9,13 @@ import json
 
 from slipstick.common.writer import write_json, write_text
 from slipstick.hwmodels.catalog.index import FILE, built, digest_of
-from slipstick.workloads.catalog import IMPORTED, _builders, built_outline, outlines_file
+from slipstick.workloads.catalog import IMPORTED, built_outline, outlines_file, workload_builders
 from slipstick.workloads.shipped_graphs import graph_names
 
 
 def built_names() -> list[str]:
     """Names of the workloads that ship, from the builders and graphs themselves."""
-    return sorted(_builders()) + [f"{IMPORTED}{name}" for name in graph_names()]
+    return sorted(workload_builders()) + [f"{IMPORTED}{name}" for name in graph_names()]
 
 
 def main() -> None:

@@ -27,7 +27,8 @@ IMPORTED = "imported/"
 
 
 @cache
-def _builders() -> dict[str, Callable[[], Workload]]:
+def workload_builders() -> dict[str, Callable[[], Workload]]:
+    """What builds each network and kernel that ships, by name."""
     from slipstick.workloads.kernels import collective, examples, loop_kernels, plain
     from slipstick.workloads.networks import (
         data_parallel,
@@ -209,7 +210,7 @@ def workload(name: str | nx.DiGraph[Any], dtype: str | None = None, work: str | 
         return of_file(name)
     from slipstick.workloads.language_catalog import language_model_names, shipped_name
 
-    builders = _builders()
+    builders = workload_builders()
     name = name if name in builders or name in workload_names() else _spelled(name, builders)
     if name in builders:
         return _built(str(name))  # a word of the shell is a text of its own class
@@ -245,7 +246,7 @@ def works(name: str) -> dict[str, str]:
     from slipstick.workloads.importers.configs.huggingface import is_config
     from slipstick.workloads.language_catalog import language_model_names, shipped_name
 
-    builders, is_file = _builders(), name.endswith((".json", ".json.gz", ".gguf"))
+    builders, is_file = workload_builders(), name.endswith((".json", ".json.gz", ".gguf"))
     if is_file:
         is_model = name.endswith(".gguf") or is_config(name)
     elif (base := name if name in builders or name in workload_names() else _spelled(name, builders)) != name:
@@ -290,7 +291,7 @@ def _built(name: str) -> Workload:
     """A network by the name of its builder; one holds a megabyte or two."""
     from slipstick.workloads.graph.workload_cache import cached_workload
 
-    return cached_workload(name, lambda: _builders()[name]().called(name))
+    return cached_workload(name, lambda: workload_builders()[name]().called(name))
 
 
 def cached_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload]) -> Workload:
@@ -301,7 +302,7 @@ def cached_rewrite(workload: Workload, rewrite: str, make: Callable[[], Workload
     from slipstick.common.records import Same
     from slipstick.workloads.graph.workload_cache import cached_workload
 
-    is_built = workload.name in _builders() and _built(workload.name) is workload
+    is_built = workload.name in workload_builders() and _built(workload.name) is workload
     before = [workload.name] if is_built else _cached_as(Same(workload))
     if not before:
         return make()

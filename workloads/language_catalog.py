@@ -21,7 +21,8 @@ _FILE = Path(__file__).parent / "language_models.yaml"
 
 
 @cache
-def _documents() -> dict[str, dict[str, Any]]:
+def shipped_documents() -> dict[str, dict[str, Any]]:
+    """What the file of language models says of each that ships, by name: its fields, aliases and source."""
     return dict(read_yaml(_FILE))
 
 
@@ -34,21 +35,21 @@ def language_model_names() -> list[str]:
     >>> "llama-3.1-8b" in ss.language_model_names()
     True
     """
-    return sorted(_documents())
+    return sorted(shipped_documents())
 
 
 @cache
 def _shipped(name: str) -> LanguageModel:
     from slipstick.workloads.importers.configs.huggingface import from_config
 
-    shapes = from_config(_documents()[name], f"shipped model {name}", name)
-    omitted = (*shapes.omitted, *_documents()[name].get("omits", {}).items())
+    shapes = from_config(shipped_documents()[name], f"shipped model {name}", name)
+    omitted = (*shapes.omitted, *shipped_documents()[name].get("omits", {}).items())
     return replace(shapes, cache="", quantiser="", omitted=omitted)  # of no checkpoint's file
 
 
 @cache
 def _known() -> dict[str, tuple[str, ...]]:
-    return {name: tuple(document.get("aliases", ())) for name, document in _documents().items()}
+    return {name: tuple(document.get("aliases", ())) for name, document in shipped_documents().items()}
 
 
 @lru_cache(maxsize=1024)
@@ -58,7 +59,7 @@ def shipped_name(text: str) -> str | None:
     >>> shipped_name("meta-llama/Llama-3.3-70B-Instruct"), shipped_name("facebook/opt-125m")
     ('llama-3.1-70b', None)
     """
-    return text if text in _documents() else known_as(typed(text).names, _known())
+    return text if text in shipped_documents() else known_as(typed(text).names, _known())
 
 
 @checked
@@ -88,7 +89,7 @@ def language_model(name: str) -> LanguageModel:
         from slipstick.workloads.importers.configs.huggingface import read_config
 
         return read_config(name)
-    if name in _documents():
+    if name in shipped_documents():
         return _shipped(name)
     if name and is_folder(name):
         return language_model(str(Path(name) / "config.json"))
@@ -120,6 +121,4 @@ def _way_on(name: str) -> str:
     near = nearest(typed(name).names, _known())
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     brought = f"`hf download {name} config.json` brings it" if name.count("/") == 1 else "as its publisher has it"
-    return (
-        f"{hint} Any other: its config.json ({brought}), its folder or a .gguf file ({len(_documents())} models ship)"
-    )
+    return f"{hint} Any other: its config.json ({brought}), its folder or a .gguf file ({len(_known())} models ship)"

@@ -24,7 +24,7 @@ from slipstick.estimators.symbolic.factored_formula import separate
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import CachedParts, Formulas
 from slipstick.hwmodels.catalog import machine
-from slipstick.workloads.catalog import _builders, workload
+from slipstick.workloads.catalog import workload, workload_builders
 from slipstick.workloads.graph.workload_cache import cached_workload
 
 TraceChange = Callable[[Any], object]
@@ -78,7 +78,7 @@ WORKLOADS: dict[str, TraceChange] = {
 @pytest.mark.parametrize("change", WORKLOADS.values(), ids=WORKLOADS.keys())
 def test_a_wrong_network_is_built_anew(change: TraceChange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    build = _builders()["mlp"]
+    build = workload_builders()["mlp"]
     path = cache_path("workloads", "mlp")
     built = cached_workload("mlp", build)
     content = read_cached(path)
@@ -97,7 +97,7 @@ def test_a_table_is_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert path is not None
     for content in ([], "mlp", 3, True, {"name": "mlp"}):
         assert write_cached(path, content)
-        assert cached_workload("mlp", _builders()["mlp"]) == _builders()["mlp"]()
+        assert cached_workload("mlp", workload_builders()["mlp"]) == workload_builders()["mlp"]()
 
 
 def many(column: object) -> TraceChange:

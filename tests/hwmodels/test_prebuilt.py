@@ -15,7 +15,7 @@ from slipstick.common.expressions import symbol
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.evaluable import Evaluable
 from slipstick.estimators.symbolic.lambdified.formula_cache import Formulas
-from slipstick.workloads.catalog import _builders
+from slipstick.workloads.catalog import workload_builders
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.graph.workload_cache import cached_workload
 
@@ -23,7 +23,7 @@ ONE = Formula(symbol("flop") / symbol("machine.clock") + 2, "s", "a test").lower
 
 
 def network() -> Workload:
-    return _builders()["mlp"]()
+    return workload_builders()["mlp"]()
 
 
 @pytest.fixture

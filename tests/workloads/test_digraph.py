@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -134,6 +136,27 @@ def test_all_that_is_wrong_is_said_at_once_by_node_and_field() -> None:
     ):
         assert part in text, text
     assert "\n" not in text
+
+
+def test_each_unknown_resource_is_named_by_its_field_beside_what_else_is_wrong(tmp_path: Path) -> None:
+    sizes = {**PRODUCT["dims"], "m": -1}
+    cost = {"magic": 1, "flop": 2, "read": 3, "wonder": 4}
+    graph: nx.DiGraph[str] = nx.DiGraph(name="mine")
+    graph.add_node("a", **{**PRODUCT, "dims": sizes, "cost": cost})
+    document = {"schema": "slipstick-workload-1", "name": "mine", "links": []}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**document, "nodes": [{"id": "a", "kind": "gemm", "dims": sizes, "cost": cost}]}))
+    for given in (graph, str(path)):
+        with pytest.raises(InputError) as caught:
+            ss.workload(given)
+        for part in (
+            "4 problems",
+            "node 'a': dims.m = -1: want a finite amount >= 0",
+            "node 'a': cost.magic: unknown resource 'magic' (known: flop,",
+            "node 'a': cost.flop: resource 'flop': want flop.UNIT.DTYPE",
+            "node 'a': cost.wonder: unknown resource 'wonder'",
+        ):
+            assert part in str(caught.value), caught.value
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

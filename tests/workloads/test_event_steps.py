@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slipstick.experiments.cli.cli import run
 from slipstick.experiments.methods.iterations.step_logs import read_steps
 from slipstick.workloads.importers.traces.event_csv import read_event_csv
 from slipstick.workloads.runs.event_steps import MARKER
+from slipstick.workloads.runs.step_profiles import Place, operations_of
 
 
 def numbered(folder: Path, argument: str = "step") -> Path:
@@ -65,6 +67,25 @@ def test_a_trace_with_neither_markers_nor_numbers_says_what_it_wants(tmp_path: P
     path.write_text(json.dumps([{"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]))
     with pytest.raises(InputError, match="none with an argument step or step_num .*: the trace has no steps"):
         read_steps(path, MARKER)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_an_operation_called_as_one_with_its_place_keeps_its_time(order: tuple[int, ...], tmp_path: Path) -> None:
+    timed: list[tuple[str, Place, float]] = [("a (device)", "host", 1.0), ("a", "host", 2.0), ("a", "device", 4.0)]
+    timed = [timed[at] for at in order]
+    path = tmp_path / "trace.json"
+    begin = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": 0, "dur": 9e6}
+    categories = {"host": "cpu_op", "device": "kernel"}
+    called = [
+        {"ph": "X", "cat": categories[place], "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 1e6 * time}
+        for name, place, time in timed
+    ]
+    path.write_text(json.dumps([begin, *called]))
+    (step,), _ = read_steps(path, MARKER)
+    for operations in (operations_of(timed), step.operations):
+        assert sorted((one.time, one.place) for one in operations.values()) == [
+            (1.0, "host"), (2.0, "host"), (4.0, "device"),
+        ]  # fmt: skip
 
 
 CSV = """step,operation,duration_ms,start_s,place

@@ -58,7 +58,7 @@ def test_a_recorded_resnet18_is_the_built_in_one() -> None:
 
 def node(number: int, parent: int, name: str = "aten::relu", shape: Any = (2, 3)) -> dict[str, Any]:
     def side(tensor: int) -> dict[str, Any]:
-        return {"values": [[tensor, tensor, 0, 6, 4, "cpu"]], "shapes": [list(shape)], "types": ["Tensor(float)"]}
+        return {"values": [[tensor, tensor, 0, 6, 4, "cpu"]], "shapes": [shape], "types": ["Tensor(float)"]}
 
     return {"id": number, "ctrl_deps": parent, "name": name, "inputs": side(number - 1), "outputs": side(number)}
 
@@ -78,8 +78,13 @@ def test_bad_traces_are_refused_with_file_and_node(tmp_path: Path) -> None:
         import_execution_trace(write(tmp_path, [node(5, 1), node(5, 1)]))
     with pytest.raises(InputError, match=r"node 5: parent '\[1\]': want the number of a node"):
         import_execution_trace(write(tmp_path, [{**node(5, 1), "ctrl_deps": [1]}]))
-    with pytest.raises(InputError, match=r"size '-3' lies outside \[0, 1e12\]"):
-        import_execution_trace(write(tmp_path, [node(5, 1, shape=(-3,))]))
+    for shape, words in (
+        ([-3], "size '-3': want a whole number"),
+        ([True], "size 'True': want a whole number"),
+        (5, "shape '5': want a list of whole numbers"),
+    ):
+        with pytest.raises(InputError, match=rf"trace\.json: node 5: {words} in \[0, 1e12\]"):
+            import_execution_trace(write(tmp_path, [node(5, 1, shape=shape)]))
     with pytest.raises(InputError, match=r"node 5 .aten::mm.: inputs do not fit"):
         import_execution_trace(write(tmp_path, [node(5, 1, "aten::mm")]))
     with pytest.raises(InputError, match="no execution trace"):
@@ -124,6 +129,15 @@ def test_steps_are_what_the_host_called_by_shapes(tmp_path: Path) -> None:
     assert linear.cost["flop.matrix.float32"] == 2 * 8 * 16 * 4
     assert (unknown.kind, steps[0].workload.uncounted) == ("uncounted", ("frobnicate",))
     assert steps[0].workload.edges == (("linear", "frobnicate"),)
+
+
+@pytest.mark.parametrize(("sizes", "kind"), [([8], "elementwise"), (8, "uncounted"), ([True], "uncounted")])
+def test_only_a_list_of_whole_numbers_is_a_shape(sizes: Any, kind: str, tmp_path: Path) -> None:
+    called = event("aten::relu", "cpu_op", 10, 50, 1, **{"Input Dims": [sizes], "Input type": ["float"]})
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [event("ProfilerStep#1", "user_annotation", 0, 90, 1), called]}))
+    (step,) = read_traced_steps(path)
+    assert [op.kind for op in step.workload] == [kind]
 
 
 def test_a_trace_of_a_cpu_is_a_workload_with_the_flop_that_torch_counts(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_folder
 from slipstick.common.errors import InputError
 from slipstick.common.expressions import sp, symbol
-from slipstick.workloads.catalog import _builders, cached_rewrite, workload
+from slipstick.workloads.catalog import cached_rewrite, workload, workload_builders
 from slipstick.workloads.graph.exact import steps_of
 from slipstick.workloads.graph.whole_steps import POWER, SizeSteps
 from slipstick.workloads.graph.workload import Workload
@@ -29,7 +29,7 @@ NETWORKS = ("data-parallel-mlp", "llama-7b-decode", "resnet18-inference")
 def twice(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Workload, Workload]:
     """A network as it is built, and as it was kept."""
     monkeypatch.setenv(VARIABLE, str(place))
-    build = _builders()[name]
+    build = workload_builders()[name]
     built = cached_workload(name, build)
     return built, cached_workload(name, lambda: pytest.fail("it is kept"))
 
@@ -60,7 +60,7 @@ def test_a_kept_rewrite_is_the_rewritten_network(
     name: str, rewrite: Callable[[Workload], Workload], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    made = rewrite(_builders()[name]())
+    made = rewrite(workload_builders()[name]())
     assert cached_workload(f"{name} rewritten", lambda: made) is made
     kept = cached_workload(f"{name} rewritten", lambda: pytest.fail("it is kept"))
     for size in (3, 2.5):
@@ -106,9 +106,9 @@ def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: p
     content = read_cached(path)
     broken(content)
     assert write_cached(path, content), "with a digest that fits"
-    assert cached_workload("mlp", _builders()["mlp"]) == built
+    assert cached_workload("mlp", workload_builders()["mlp"]) == built
     path.write_text(json.dumps({"format": FORMAT, "digest": "0", "content": content}))
-    assert cached_workload("mlp", _builders()["mlp"]) == built
+    assert cached_workload("mlp", workload_builders()["mlp"]) == built
 
 
 @settings(max_examples=40, deadline=None)

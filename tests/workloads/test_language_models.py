@@ -16,7 +16,7 @@ from slipstick.workloads.language.language_model import Experts, LanguageModel
 from slipstick.workloads.language.language_step import language_step
 from slipstick.workloads.language.layout import Layout
 from slipstick.workloads.language.weight_types import weight_bytes, weight_type
-from slipstick.workloads.language_catalog import _documents, language_model, language_model_names
+from slipstick.workloads.language_catalog import language_model, language_model_names, shipped_documents
 
 PARAMETERS = {  # totals of the published checkpoints, and what a token visits
     "llama-2-7b": (6_738_415_616, None),
@@ -156,7 +156,7 @@ def test_flop_of_8b() -> None:
 
 def test_every_shipped_model_has_a_source_and_a_step() -> None:
     for name in language_model_names():
-        assert _documents()[name]["source"]
+        assert shipped_documents()[name]["source"]
         assert len(language_step(language_model(name))) > 8
 
 

@@ -89,12 +89,21 @@ def test_ranges_that_fit_a_marker_are_steps(tmp_path: Path) -> None:
     assert graph.step_names == ("ProfilerStep#1", "ProfilerStep#2")
     assert graph.measured_steps == pytest.approx([(STEP - 1000) * 1e-9] * 2)
     for wrong, said in (
-        ("step (\\d+)", "no range fits"),
-        ("(", "no regular expression"),
-        ("(a+)+(b)", "a group may not be repeated"),
+        ("step (\\d+)", "no range fits --step-pattern 'step "),
+        ("(", "--step-pattern '\\(': no regular expression"),
+        ("(a+)+(b)", "--step-pattern '.*': a group may not be repeated"),
+        ("x" * 99, "--step-pattern 'x{60}': want a group that holds the step's number"),
+        ("(warm-up )?iteration (\\d+)", "'iteration .': the first group of --step-pattern holds 'None'"),
     ):
         with pytest.raises(InputError, match=said):
             graph_of_events(read_timeline(path), path, wrong)
+
+
+def test_the_first_group_of_several_holds_the_number_of_the_step(tmp_path: Path) -> None:
+    path = files_made.nsys(tmp_path / "a", steps=2)
+    pattern = r"iteration (\d+)( of \d+)?"
+    assert graph_of_events(read_timeline(path), path, pattern).step_names == ("ProfilerStep#1", "ProfilerStep#2")
+    assert [step.step for step in profile_steps(read_timeline(path), pattern)] == [1, 2]
 
 
 def test_correlation_numbers_of_several_processes_stay_apart(tmp_path: Path) -> None:

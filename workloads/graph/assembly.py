@@ -60,10 +60,11 @@ def traced_shape(sizes: Any) -> tuple[int, ...]:
 
     Raises InputError where it is no list of whole numbers in [0, 1e12].
     """
-    known = sizes if isinstance(sizes, list) else [sizes]
-    if wrong := [size for size in known if type(size) is not int or not 0 <= size <= 10**12]:
-        raise InputError(f"size {str(wrong[0])[:40]!r} lies outside [0, 1e12]")
-    return tuple(known)
+    if not isinstance(sizes, list):
+        raise InputError(f"shape {str(sizes)[:40]!r}: want a list of whole numbers in [0, 1e12]")
+    if wrong := [size for size in sizes if type(size) is not int or not 0 <= size <= 10**12]:
+        raise InputError(f"size {str(wrong[0])[:40]!r}: want a whole number in [0, 1e12]")
+    return tuple(sizes)
 
 
 def words(text: str) -> frozenset[str]:

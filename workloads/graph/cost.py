@@ -101,10 +101,7 @@ class Cost(Mapping[str, Amount]):
 
     def __init__(self, amounts: Mapping[str, Amount] | None = None) -> None:
         for resource, amount in (amounts or {}).items():
-            if resource.partition(".")[0] not in RESOURCES:
-                raise InputError(f"unknown resource {resource!r} (known: {', '.join(RESOURCES)})")
-            if resource.partition(".")[0] == "flop" and resource.count(".") != 2:
-                raise InputError(f"resource {resource[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
+            check_resource(resource)
             if not is_symbolic(amount) and not 0 <= amount <= LARGEST:
                 raise InputError(f"resource {resource!r} = {amount!r}: want an amount >= 0, up to {LARGEST:g}")
         self._amounts = FrozenDict({name: amount for name, amount in (amounts or {}).items() if amount != 0})
@@ -173,6 +170,18 @@ class Cost(Mapping[str, Amount]):
         """flop per byte moved; infinite where nothing is moved."""
         moved = self.bytes_moved
         return self.flop / moved if moved != 0 else float("inf")
+
+
+def check_resource(name: str) -> None:
+    """Check the name of a resource, as costs want it.
+
+    Raises InputError where its first word is not in `RESOURCES`, or flop has no unit and data type.
+    """
+    word = name.partition(".")[0]
+    if word not in RESOURCES:
+        raise InputError(f"unknown resource {name[:60]!r} (known: {', '.join(RESOURCES)})")
+    if word == "flop" and name.count(".") != 2:
+        raise InputError(f"resource {name[:60]!r}: want flop.UNIT.DTYPE, such as flop.matrix.float32")
 
 
 def symbols_of(amount: Amount) -> frozenset[str]:

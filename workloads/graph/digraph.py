@@ -10,7 +10,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import expression_text, is_symbolic, parse_expression, sp
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, counted_problems
-from slipstick.workloads.graph.cost import LARGEST, Amount, Cost, symbols_of
+from slipstick.workloads.graph.cost import LARGEST, Amount, Cost, check_resource, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
 
@@ -152,7 +152,7 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
                 f"{where}: cost: it is that of the sizes before, and not by the formula of {base.kind}: give the new "
                 "one, or take the node's 'op' and 'cost' away"
             )
-    amounts = None if cost is None else read_amounts(cost, f"{where}: cost", problems)
+    amounts = None if cost is None else read_cost(cost, f"{where}: cost", problems)
     if len(problems) > known or times is None:
         return None
     try:
@@ -208,6 +208,19 @@ def read_amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amou
         if number is not None:
             amounts[str(name)] = number
     return FrozenDict(amounts)
+
+
+def read_cost(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
+    """Amounts of resources by name."""
+    known: dict[str, Any] = {}
+    for name, amount in read_mapping(value, where, problems).items():
+        try:
+            check_resource(str(name))
+        except InputError as error:
+            problems.append(f"{where}.{str(name)[:60]}: {error}")
+        else:
+            known[str(name)] = amount
+    return read_amounts(known, where, problems)
 
 
 def read_amount(value: Any, where: str, problems: list[str]) -> Amount | None:

@@ -14,7 +14,7 @@ from slipstick.common.records import FrozenDict, counted_problems
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import check_count
 from slipstick.workloads.graph.cost import Cost
-from slipstick.workloads.graph.digraph import read_amount, read_amounts, read_facts, read_mapping
+from slipstick.workloads.graph.digraph import read_amount, read_amounts, read_cost, read_facts, read_mapping
 from slipstick.workloads.graph.workload import Op, Workload
 from slipstick.workloads.graph.workload_writer import SCHEMA
 
@@ -77,7 +77,8 @@ def _op_from_json(node: Mapping[str, Any], file: str, problems: list[str]) -> Op
     where = f"node {node['id']!r}"
     known = ("id", "kind", "dtype", "dims", "cost", "times", "attributes", "payload", "body")
     problems += [str(unknown_name(f"field in {where}:", name, sorted(known))) for name in node if name not in known]
-    dims, cost = (read_amounts(node.get(part, {}), f"{where}: {part}", problems) for part in ("dims", "cost"))
+    dims = read_amounts(node.get("dims", {}), f"{where}: dims", problems)
+    cost = read_cost(node.get("cost", {}), f"{where}: cost", problems)
     times = read_amount(node.get("times", 1), f"{where}: times", problems)
     attributes = read_facts(node.get("attributes", {}), f"{where}: attributes", problems)
     try:

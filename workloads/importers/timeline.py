@@ -14,7 +14,7 @@ from slipstick.workloads.importers.profilers.rocprof import read_rocprof_csv, re
 from slipstick.workloads.importers.traces.chrome_trace import read_events
 from slipstick.workloads.importers.traces.kineto_graph import build_device_graph, build_graph, launches
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
-from slipstick.workloads.runs.event_steps import step_marker
+from slipstick.workloads.runs.event_steps import step_marker, step_number
 from slipstick.workloads.runs.event_table import EventTable
 
 READERS = {"nsys": read_nsys, "rocprof-json": read_rocprof_json, "rocprof-csv": read_rocprof_csv}
@@ -38,7 +38,7 @@ def read_timeline(
 def graph_of_events(table: EventTable, path: str | os.PathLike[str], marker: str | None = None) -> TraceGraph:
     """What waited for what in a file's events; where its host was not recorded, the device with its gaps; in seconds.
 
-    `marker`: pattern of the ranges that are steps, with a group that holds their number ("iteration (\\d+)"); None for
+    `marker`: pattern of the ranges that are steps, whose first group holds their number ("iteration (\\d+)"); None for
         those of PyTorch's profiler (ProfilerStep#N).
     Raises InputError where they show no work of a device, or no range fits the marker.
     """
@@ -60,7 +60,7 @@ def _from_profiler(path: str | os.PathLike[str]) -> bool:
 def marked(table: EventTable, marker: str, path: object) -> EventTable:
     """The events with the ranges that fit a marker named as steps are by PyTorch's profiler.
 
-    Raises InputError where the marker is no pattern with a group (see `step_marker`), or nothing fits.
+    Raises InputError as `step_marker` and `step_number`, and where nothing fits.
     """
     pattern = step_marker(marker)
     fitting = [pattern.fullmatch(name) for name in table.names]
@@ -69,6 +69,7 @@ def marked(table: EventTable, marker: str, path: object) -> EventTable:
             f"{path}: no range fits --step-pattern {marker[:60]!r} (names: {', '.join(table.names[:5])}, ...)"
         )
     names = (
-        f"ProfilerStep#{found.group(1)}" if found else name for found, name in zip(fitting, table.names, strict=True)
+        f"ProfilerStep#{step_number(found)}" if found else name
+        for found, name in zip(fitting, table.names, strict=True)
     )
     return replace(table, names=tuple(names))

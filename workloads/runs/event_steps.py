@@ -16,7 +16,7 @@ import numpy as np
 from slipstick.common.array_types import FloatArray, IntArray, Mask
 from slipstick.common.errors import InputError
 from slipstick.workloads.runs.event_table import EventTable
-from slipstick.workloads.runs.step_profiles import Operation, Place, StepProfile
+from slipstick.workloads.runs.step_profiles import Operation, StepProfile, add_operation
 
 MARKER = r"ProfilerStep#(\d+)"
 STEP_ARGUMENTS = ("step", "step_num", "step_number", "iteration")
@@ -47,14 +47,15 @@ def step_marker(text: str) -> re.Pattern[str]:
 
     Raises InputError where it is none, has no group, or repeats a group as a whole.
     """
+    where = f"--step-pattern {text[:60]!r}"
     if _REPEATED_GROUP.search(text):  # such as (a+)+$: may take for ever on a name of forty letters
-        raise InputError(f"step marker {text!r}: a group may not be repeated as a whole")
+        raise InputError(f"{where}: a group may not be repeated as a whole")
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"--step-pattern {text!r}: no regular expression ({error})") from None
+        raise InputError(f"{where}: no regular expression ({error})") from None
     if pattern.groups < 1:
-        raise InputError(f"step marker {text!r}: want a group that holds the step's number, such as Step#(\\d+)")
+        raise InputError(f"{where}: want a group that holds the step's number, such as Step#(\\d+)")
     return pattern
 
 
@@ -115,7 +116,7 @@ def _marked(events: EventTable, marker: str) -> tuple[list[int], IntArray, Mask]
     """Numbers and rows of the markers by time, and which events are markers; None where no name fits."""
     pattern = step_marker(marker)
     matches = ((code, pattern.fullmatch(name)) for code, name in enumerate(events.names))
-    numbers = {code: _step_number(match) for code, match in matches if match}
+    numbers = {code: step_number(match) for code, match in matches if match}
     if not numbers:
         return None
     is_step = np.isin(events.name, list(numbers))
@@ -177,18 +178,22 @@ def _operations(
     operations: list[dict[str, Operation]] = [{} for _ in range(steps)]
     for group, count, time in zip(groups.tolist(), counts.tolist(), times.tolist(), strict=True):
         index, rest = divmod(group, len(events.names) * 2)
-        name = events.names[rest // 2]
-        place: Place = "device" if rest % 2 else "host"
-        if name in operations[index]:  # the same name on host and device
-            name = f"{name} ({place})"
-        operations[index][name] = Operation(count, time, place)
+        one = Operation(count, time, "device" if rest % 2 else "host")
+        add_operation(operations[index], events.names[rest // 2], one)
     return operations
 
 
-def _step_number(match: re.Match[str]) -> int:
+def step_number(match: re.Match[str]) -> int:
+    """The number of the step that a marker's name holds.
+
+    Raises InputError where the first group of its pattern holds none.
+    """
     text = match.group(1)
     if not (text and text.isdecimal() and len(text) < 19):
-        raise InputError(f"step marker: {match.group()[:60]!r} holds {str(text)[:40]!r}, no step number")
+        raise InputError(
+            f"step marker {match.group()[:60]!r}: the first group of --step-pattern holds {str(text)[:40]!r}, "
+            "no step number"
+        )
     return int(text)
 
 

@@ -48,7 +48,7 @@ class Operation:
 def operations_of(timed: Iterable[tuple[str, Place, float]]) -> dict[str, Operation]:
     """How often and how long each operation ran, of their names, places and seconds.
 
-    A name that runs in both places stands by itself where it came first, and with its place where it came later.
+    A name that runs in both places stands by itself where it came first, and as `add_operation` has it later.
     """
     counts, times = Counter[tuple[str, Place]](), defaultdict[tuple[str, Place], float](float)
     for name, place, time in timed:
@@ -56,9 +56,15 @@ def operations_of(timed: Iterable[tuple[str, Place, float]]) -> dict[str, Operat
         times[name, place] += time
     operations: dict[str, Operation] = {}
     for (name, place), count in counts.items():
-        label = f"{name} ({place})" if name in operations else name
-        operations[label] = Operation(count, times[name, place], place)
+        add_operation(operations, name, Operation(count, times[name, place], place))
     return operations
+
+
+def add_operation(operations: dict[str, Operation], name: str, one: Operation) -> None:
+    """Add an operation to those of a step; where its name is taken, as of the other place, with its place behind it."""
+    while name in operations:
+        name = f"{name} ({one.place})"
+    operations[name] = one
 
 
 @dataclass(frozen=True)

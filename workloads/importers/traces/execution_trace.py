@@ -58,8 +58,8 @@ def import_execution_trace(path: str | os.PathLike[str]) -> Workload:
         where = f"{path}: node {entry.get('id')}"
         try:
             _take(entry, phase, nodes, memory)
-        except InputError:
-            raise
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
         except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, StopIteration) as error:
             name = str(entry.get("name"))[:60]
             raise InputError(f"{where} ({name}): inputs do not fit ({type(error).__name__}: {error})") from None
@@ -144,7 +144,7 @@ def _call(entry: Mapping[str, Any]) -> tuple[Call, list[Any], list[Any]]:
 def _side(entry: Mapping[str, Any], side: str) -> tuple[list[Any], list[Any]]:
     part = entry.get(side)
     if not isinstance(part, Mapping):
-        raise InputError(f"node {entry.get('id')}: no {side}")
+        raise InputError(f"no {side}")
     values, types, shapes = part.get("values", []), part.get("types", []), part.get("shapes", [])
     strides = part.get("strides") or [None] * len(values)
     storages: list[Any] = []
