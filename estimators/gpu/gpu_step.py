@@ -71,6 +71,7 @@ from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -101,6 +102,8 @@ def program_shares(
     `programs`: whether they are a program's forward pass, which was timed in float32 on machines like this. What moves
         bytes takes them in 16 bits as in float32.
     """
+    if not _queues_kernels(machine):
+        return FrozenDict()
     shares: dict[str, float] = {}
     anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
     kept = [one.name.split(".") for one in known.classes if any(one.rows.values())]
@@ -247,19 +250,21 @@ def _measured_kernels(
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
         substitute = fallback_class_for(computed, measured, forecast.similarity)
-        if substitute is None and kind == "recurrent":  # one library call a layer: its launches are its own
+        if (
+            substitute is None and kind == "recurrent" and _queues_kernels(machine)
+        ):  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
-        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source)))
+        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source), machine))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
         rule = forecast.rule(source)
         factor, faded = rule.factor, rule.factor.faded
         if faded:
-            before, after = (_in_a_row(source, values) for values in (faded.before, faded.after))
+            before, after = (_in_a_row(source, values, machine) for values in (faded.before, faded.after))
             factor = replace(factor, faded=replace(faded, before=before, after=after), known={})
         if factor.shares or faded:
             factors[name] = factor
@@ -271,14 +276,22 @@ def _measured_kernels(
     return MeasuredKernels(model, FrozenDict(scatter), FrozenDict(notes))
 
 
-def _in_a_row(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    """A class's parameters where other kernels run before it: inside their bounds, the launch hidden.
+def _in_a_row(name: str, values: Mapping[str, float], machine: Machine) -> dict[str, float]:
+    """A class's parameters where other kernels run before it: inside their bounds, the launch hidden on a GPU.
 
     Kernels of a step (`of_step`) are several, of which the fit's overhead is the time of the small ones: it stays.
     """
     known = inside(values)
     known |= {n: min(known[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in known}
-    return {**known, "overhead": known["overhead"] if of_step(name) else 0.0}
+    return {**known, "overhead": known["overhead"] if of_step(name) or not _queues_kernels(machine) else 0.0}
+
+
+def _queues_kernels(machine: Machine) -> bool:
+    """Whether launches hide behind the kernel before: on GPUs, whose programs and recurrent layers were timed too.
+
+    On other machines an operation's fixed time is its own, and nothing else carries it.
+    """
+    return machine_kind(machine) == "gpu"
 
 
 def gpu_step(

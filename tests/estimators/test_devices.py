@@ -30,7 +30,7 @@ from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.single import elementwise
+from slipstick.workloads.layers.single import convolution, elementwise
 
 # Shares of the bandwidth as vendors' relatives might have them; the L40S is the new machine.
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
@@ -138,6 +138,22 @@ def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
         assert said.time == pytest.approx(told.time[row] - launch * factor[row], rel=1e-9)
         ends = said.interval(0.8)
         assert ends is not None and ends[1] / ends[0] >= told.high[row] / told.low[row]
+
+
+@pytest.mark.parametrize(
+    "names", [("xeon-gold-6148", "epyc-9654", "xeon-e5-2690v2"), ("tpu-v3-8", "tpu-v4", "tpu-v5e")]
+)
+def test_off_gpus_operations_keep_their_fixed_time(names: tuple[str, ...]) -> None:
+    """A processor has no queue of launches, and programs on GPUs say nothing of its convolutions in groups."""
+    cost = 20e-6
+    known = fit_devices(
+        [streams(name, share, overhead=cost) for name, share in zip(names, (0.8, 0.7, 0.75), strict=True)]
+    )
+    adds = Workload("adds", tuple(elementwise(f"a{i}", 1e4, inputs=2) for i in range(3)))
+    assert asked(known, adds, names[0]).answer().time == pytest.approx(3 * cost, rel=0.05)
+    depthwise = Workload("net", (convolution("c", 8, 56, 56, (56, 56), (3, 3), groups=56),))
+    said = asked(known, depthwise, names[0]).answer().assumptions[-1]
+    assert "not measured on any machine" in said and "programs" not in said
 
 
 def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
