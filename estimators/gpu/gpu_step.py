@@ -59,6 +59,7 @@ from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKern
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import technology
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, inside
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ShapeFactor
@@ -105,14 +106,14 @@ def program_shares(
     if not _queues_kernels(machine):
         return FrozenDict()
     shares: dict[str, float] = {}
-    anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
-    kept = [one.name.split(".") for one in known.classes if any(one.rows.values())]
-    anchored |= {(kind, dtype) for kind, dtype, *_ in kept}
+    rows = [one for one in known.anchors if one.machine.name == machine.name]
+    rows += [form for one in known.classes for forms in one.rows.values() for form in forms]
+    anchored = {(_grouped_kind(one), one.op.dtype) for one in rows}
     rounds = rounds_convolutions(machine)
     for name in sorted({shared_name(op) for op in operations}):
         part, _, dtype = name.rpartition(".")
         kind = part.partition(".")[0]
-        if (kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
+        if (GROUPED if part == GROUPED else kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
             continue
         if part == GROUPED:
             share = 1.0
@@ -126,6 +127,11 @@ def program_shares(
         if share:
             shares[name] = share
     return FrozenDict(shares)
+
+
+def _grouped_kind(form: OperationTimes) -> str:
+    """The kind of what a user timed; convolutions in groups are one of their own, of which dense ones say nothing."""
+    return GROUPED if form.op.kind == "convolution" and form.op.dims["groups"] != 1 else form.op.kind
 
 
 def in_programs(shares: Mapping[str, float]) -> list[str]:

@@ -25,10 +25,12 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, Ro
 from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import convolution_dims
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, elementwise
 
@@ -154,6 +156,20 @@ def test_off_gpus_operations_keep_their_fixed_time(names: tuple[str, ...]) -> No
     depthwise = Workload("net", (convolution("c", 8, 56, 56, (56, 56), (3, 3), groups=56),))
     said = asked(known, depthwise, names[0]).answer().assumptions[-1]
     assert "not measured on any machine" in said and "programs" not in said
+
+
+@pytest.mark.parametrize("groups", [1, 256])
+def test_rows_of_dense_convolutions_say_nothing_of_those_in_groups(groups: int) -> None:
+    """A depthwise convolution is as in timed programs, unless the file holds convolutions in as many groups."""
+    rows = np.ones(24)
+    dims = convolution_dims(8 * rows, 256, 256, groups, (56, 56), (56, 56), (3, 3))
+    form = OperationTimes.of(machine("a100-sxm-80gb"), "convolution", "bfloat16", dims, 1e-3 * rows)
+    known = fit_devices([form], "convolutions")
+    net = Workload("net", (convolution("c", 8, 256, 256, (56, 56), (3, 3), groups=256, dtype="bfloat16"),))
+    said, plain = (
+        question(net, "a100-sxm-80gb", calibration=one).answer().time for one in (MeasuredOperations(known), None)
+    )
+    assert (said == pytest.approx(plain, rel=1e-9)) == (groups == 1)
 
 
 def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
