@@ -17,9 +17,9 @@ from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.cpu import thread_file
 from slipstick.estimators.fitting import calibration_file
 from slipstick.estimators.gpu.transfer import devices_file
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.simulation import job_calibration
-from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.measured_files import read_known_answer
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.question import registry
@@ -38,8 +38,8 @@ def read_calibration(
     measured: str | os.PathLike[str] | None = None,
     machine: str | Machine | None = None,
     allow_code: Collection[str] = (),
-) -> Fitted:
-    """What was fitted, from its file: of one estimator, across devices, or of threads on a machine.
+) -> Fitted | DeviceCalibration:
+    """What was fitted, from its file: of one estimator, of threads on a machine, or a `DeviceCalibration`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def read_calibration(
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
         rows = _anchors(str(measured), machine) if measured else ()
-        return MeasuredOperations(replace(made, anchors=(*made.anchors, *rows)))
+        return replace(made, anchors=(*made.anchors, *rows))
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:

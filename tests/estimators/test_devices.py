@@ -101,7 +101,7 @@ def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
 
 
 def asked(known: DeviceCalibration, net: Workload, name: str) -> Question:
-    return question(net, name, calibration=known)  # type: ignore[arg-type]  # as its file is loaded
+    return question(net, name, calibration=known)
 
 
 def test_estimates_say_how_the_machine_is_known(made: DeviceCalibration) -> None:
@@ -220,6 +220,13 @@ def test_kernels_by_name_are_the_ones_that_answer_by_default(workload: str, name
         question(workload, name, dtype=dtype, calibration=c).answer() for c in (read_calibration("gpus"), None)
     )
     assert (named.time, named.interval()) == (plain.time, plain.interval())
+
+
+def test_a_file_across_devices_is_read_as_its_record() -> None:
+    """What it holds can be asked, as of a calibration that was just fitted."""
+    known = read_calibration("gpus")
+    assert isinstance(known, DeviceCalibration) and known.devices > 20
+    assert known.forecast(machine("l4")).belief.values("gemm.float32")["compute_efficiency"] > 0
 
 
 def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:
