@@ -252,6 +252,7 @@ def _measured_kernels(
     factors: dict[str, ShapeFactor] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
+    _require_kind(known.it, machine, DEFAULT)
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
@@ -263,6 +264,7 @@ def _measured_kernels(
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
+        _require_kind(known.it, machine, source)
         kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source), machine))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
@@ -280,6 +282,18 @@ def _measured_kernels(
     parts = FrozenDict(kernels)
     model = ResidualByShape(parts, FrozenDict(factors)) if factors else TiledRoofline(parts)
     return MeasuredKernels(model, FrozenDict(scatter), FrozenDict(notes))
+
+
+def _require_kind(known: DeviceCalibration, machine: Machine, source: str) -> None:
+    """Raise InputError where the fits of a class, or all that there are (`DEFAULT`), are of other kinds of machines."""
+    fits = [fit for one in known.classes if source in (one.name, DEFAULT) for fit in one.fits]
+    kinds = sorted({machine_kind(known.machines[fit.machine]) for fit in fits})
+    if kinds and (kind := machine_kind(machine)) not in kinds:
+        words = "" if source == DEFAULT else f" of {source}"
+        raise InputError(
+            f"calibration {known.source!r}: its fits{words} are of machines of kind {' or '.join(kinds)}, "
+            f"{machine.name} is of kind {kind}: calibrate times of that kind, or ask without a calibration"
+        )
 
 
 def _in_a_row(name: str, values: Mapping[str, float], machine: Machine) -> dict[str, float]:

@@ -20,9 +20,13 @@ from slipstick.workloads.graph.workload_kind import workload_kind
 
 @dataclass(frozen=True)
 class MeasuredOperations:
-    """Kernels of GPUs that were calibrated across devices, with what a user measured (the anchors of `kernels`)."""
+    """Kernels of GPUs that were calibrated across devices, with what a user measured (the anchors of `kernels`).
+
+    `shipped`: whether nobody gave a calibration: the rows move what ships.
+    """
 
     kernels: DeviceCalibration
+    shipped: bool = False
 
     def for_question(
         self, workload: Workload, machine: Machine, run: Mapping[str, float], instead_of: Estimator
@@ -31,16 +35,14 @@ class MeasuredOperations:
 
         A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
         the answer has no such schedule, operations follow one another.
-        Raises InputError where no machine of its kind was fitted: kernels of GPUs say nothing of another's operations;
-        or where no times of the measured classes were fitted, so that the rows move nothing.
+        Raises InputError where the machine is of another kind than those that were fitted: kernels of GPUs say nothing
+        of its operations; or where no times of the measured classes were fitted, so that the rows move nothing.
         """
         forecast = self.kernels.forecast(machine)
-        fitted = {machine_kind(one) for one in self.kernels.machines.values()}
-        if (kind := machine_kind(machine)) not in fitted:
-            moved = "measured operations move" if forecast.measured else "the calibration is of"
+        if self.shipped and (kind := machine_kind(machine)) != "gpu":
             raise InputError(
-                f"{moved} kernels of machines of kind {' or '.join(sorted(fitted))}, {machine.name} is of kind {kind}: "
-                "give --calibration FILE, which slipstick probe and slipstick calibrate write"
+                f"measured operations move the kernels of GPUs, {machine.name} is a {kind}: give --calibration "
+                "FILE, which slipstick probe and slipstick calibrate write"
             )
         unused = [f"{form.source}: {len(form)} rows of {form.name}" for form in forecast.unused]
         if unused and len(unused) == len(forecast.measured):
