@@ -12,6 +12,7 @@ from slipstick.estimators.gpu.programs.torch_program import TorchProgram
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.interconnect.collective_law import nccl
 from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.training.graph_on_devices import ParallelTraining
 from slipstick.hwmodels.machine import Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.workload import Workload
@@ -33,8 +34,8 @@ class MeasuredOperations:
     ) -> Estimator:
         """The kernels as calibrated and as measured operations move them [s], under the schedule of the default answer.
 
-        A host that issues operations stays a host that does, so one measured operation changes its kind alone. Where
-        the answer has no such schedule, operations follow one another.
+        A host that issues operations stays a host that does, so one measured operation changes its kind alone; so does
+        a pipeline. Where a law answers that reads no kernels (of a server, a trainer), operations follow one another.
         Raises InputError where the machine is of another kind than those that were fitted: kernels of GPUs say nothing
         of its operations; or where no times of the measured classes were fitted, so that the rows move nothing.
         """
@@ -50,9 +51,11 @@ class MeasuredOperations:
             known = sorted(name for name in forecast.known if name.partition(".")[0] in kinds)
             raise InputError(f"{', '.join(unused)} move nothing: want {' or '.join(known) or 'another kind'}")
         answers = instead_of.model
-        schedule = answers.schedule if isinstance(answers, TorchProgram) else Sequential()
+        schedule = answers.schedule if isinstance(answers, TorchProgram | ParallelTraining) else Sequential()
         links = nccl() if "collective" in workload.kinds else None
         programs = workload_kind(workload) == "program"
         made, _ = gpu_step(self.kernels, machine, workload, run, schedule, links, programs=programs)
+        if isinstance(answers, ParallelTraining):  # of many devices, which it counts
+            made = replace(made, estimator=replace(answers, operation=made.estimator.operation))
         doubts = forecast.accepted.doubts if forecast.accepted else ()
         return replace(made, source="; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)]))

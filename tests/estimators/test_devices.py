@@ -32,7 +32,7 @@ from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import convolution_dims
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.single import convolution, elementwise
+from slipstick.workloads.layers.single import convolution, elementwise, gemm
 
 # Shares of the bandwidth as vendors' relatives might have them; the L40S is the new machine.
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
@@ -220,6 +220,19 @@ def test_kernels_by_name_are_the_ones_that_answer_by_default(workload: str, name
         question(workload, name, dtype=dtype, calibration=c).answer() for c in (read_calibration("gpus"), None)
     )
     assert (named.time, named.interval()) == (plain.time, plain.interval())
+
+
+def test_a_pipeline_keeps_its_schedule_under_named_kernels() -> None:
+    """Four stages pass eight microbatches: the bubble is 3 / 8 of the work, and four devices are counted."""
+    names = ("pipeline_parallel", "interleave", "data_parallel", "microbatch", "batch", "overlap_gradients")
+    layout = FrozenDict(dict(zip(names, (4.0, 1.0, 1.0, 1.0, 8.0, 1.0), strict=True)))
+    share = Workload(
+        "share", (gemm("g", 4096, 4096, 4096, dtype="bfloat16"),), (), layout, FrozenDict(devices="pipeline_parallel")
+    )
+    gpus = read_calibration("gpus")
+    named, plain = (question(share, "h100-sxm", calibration=c).answer() for c in (gpus, None))
+    assert named.metrics["pipeline_bubble"] == pytest.approx(3 / 11) and named.devices == plain.devices == 4
+    assert named.time == pytest.approx(plain.time, rel=1e-6)
 
 
 def test_a_file_across_devices_is_read_as_its_record() -> None:
