@@ -54,8 +54,13 @@ class MeasuredOperations:
         schedule = answers.schedule if isinstance(answers, TorchProgram | ParallelTraining) else Sequential()
         links = nccl() if "collective" in workload.kinds else None
         programs = workload_kind(workload) == "program"
-        made, _ = gpu_step(self.kernels, machine, workload, run, schedule, links, programs=programs)
+        named = machine.runtime.library if isinstance(answers, TorchProgram) else ""
+        library = "" if named in self.kernels.libraries else named
+        made, conditions = gpu_step(
+            self.kernels, machine, workload, run, schedule, links, programs=programs, library=library
+        )
         if isinstance(answers, ParallelTraining):  # of many devices, which it counts
             made = replace(made, estimator=replace(answers, operation=made.estimator.operation))
         doubts = forecast.accepted.doubts if forecast.accepted else ()
-        return replace(made, source="; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)]))
+        source = "; ".join([made.source, *doubts, *(f"not used: {one}" for one in unused)])
+        return replace(made, source=source, conditions=conditions)

@@ -30,6 +30,7 @@ from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import convolution_dims
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import convolution, elementwise, gemm
@@ -215,11 +216,23 @@ def test_parameters_known_by_draws_have_their_spread() -> None:
     [("mlp-inference", "h100-sxm", None), ("gemm", "dgx-spark", "bfloat16")],
 )
 def test_kernels_by_name_are_the_ones_that_answer_by_default(workload: str, name: str, dtype: str | None) -> None:
-    """`--calibration gpus` names what answers already: one time, one band, under one schedule."""
+    """`--calibration gpus` names what answers already: one time, one band and what widens it, one schedule."""
     named, plain = (
         question(workload, name, dtype=dtype, calibration=c).answer() for c in (read_calibration("gpus"), None)
     )
     assert (named.time, named.interval()) == (plain.time, plain.interval())
+    assert named.conditions == plain.conditions
+    assert any(one.widens for one in named.conditions) == (workload == "gemm")  # a second model disagrees
+
+
+def test_a_library_that_was_not_measured_is_said() -> None:
+    """The machine's file names it; kernels of any library answer, of these and by default."""
+    on = machine("h100-sxm")
+    mine = Machine.model_validate({**on.model_dump(), "runtime": {**on.runtime.model_dump(), "library": "cutlass"}})
+    product = Workload("product", (gemm("g", 512, 512, 512, dtype="bfloat16"),))
+    for known in (read_calibration("gpus"), None):
+        said = question(product, mine, calibration=known).answer().conditions
+        assert "not measured: kernels as of any of them" in [one.note for one in said if one.value == "cutlass"]
 
 
 def test_a_pipeline_keeps_its_schedule_under_named_kernels() -> None:
