@@ -12,6 +12,7 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.records import FrozenDict, content_digest
 from slipstick.common.renamed_arguments import checked
+from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, Estimate, Measurement, Spread, quantile
 from slipstick.estimators.base.estimator_base import EstimatorBase
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
@@ -61,6 +62,8 @@ class Calibration(EstimatorBase):
         Draws of the parameters, one a row, in the order of `names`, where a covariance is not their law.
     warnings
         What keeps its parameters from being known, one line each: every answer repeats them.
+    conditions
+        What makes the band wider: every answer has them too.
     """
 
     estimator: Any
@@ -77,6 +80,7 @@ class Calibration(EstimatorBase):
     metric_std: FrozenDict[float] = FrozenDict()
     warnings: tuple[str, ...] = ()
     common_std: float = 0.0
+    conditions: tuple[Condition, ...] = ()
 
     def __repr__(self) -> str:
         values = "".join(f", {name}={value:.4g}" for name, value in self.values.items())
@@ -102,6 +106,7 @@ class Calibration(EstimatorBase):
             spread=spread,
             band=None,
             metric_intervals=FrozenDict(self.metric_intervals(best.metrics)),
+            conditions=(*best.conditions, *self.conditions),
             assumptions=(*best.assumptions, note, *(f"the calibration warns: {line}" for line in self.warnings)),
         )
 

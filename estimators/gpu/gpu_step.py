@@ -59,6 +59,7 @@ from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKern
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import technology
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, inside
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ShapeFactor
@@ -71,6 +72,7 @@ from slipstick.hwmodels.catalog import aliases
 from slipstick.hwmodels.catalog import machine as catalogued
 from slipstick.hwmodels.catalog.names import exact
 from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op, Workload
 
@@ -101,15 +103,17 @@ def program_shares(
     `programs`: whether they are a program's forward pass, which was timed in float32 on machines like this. What moves
         bytes takes them in 16 bits as in float32.
     """
+    if not _queues_kernels(machine):
+        return FrozenDict()
     shares: dict[str, float] = {}
-    anchored = {(one.op.kind, one.op.dtype) for one in known.anchors if one.machine.name == machine.name}
-    kept = [one.name.split(".") for one in known.classes if any(one.rows.values())]
-    anchored |= {(kind, dtype) for kind, dtype, *_ in kept}
+    rows = [one for one in known.anchors if one.machine.name == machine.name]
+    rows += [form for one in known.classes for forms in one.rows.values() for form in forms]
+    anchored = {(_grouped_kind(one), one.op.dtype) for one in rows}
     rounds = rounds_convolutions(machine)
     for name in sorted({shared_name(op) for op in operations}):
         part, _, dtype = name.rpartition(".")
         kind = part.partition(".")[0]
-        if (kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
+        if (GROUPED if part == GROUPED else kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
             continue
         if part == GROUPED:
             share = 1.0
@@ -123,6 +127,11 @@ def program_shares(
         if share:
             shares[name] = share
     return FrozenDict(shares)
+
+
+def _grouped_kind(form: OperationTimes) -> str:
+    """The kind of what a user timed; convolutions in groups are one of their own, of which dense ones say nothing."""
+    return GROUPED if form.op.kind == "convolution" and form.op.dims["groups"] != 1 else form.op.kind
 
 
 def in_programs(shares: Mapping[str, float]) -> list[str]:
@@ -248,23 +257,27 @@ def _measured_kernels(
     factors: dict[str, ShapeFactor] = {}
     scatter: dict[str, Scatter] = {}
     notes: dict[str, str] = {}
+    _require_kind(known.it, machine, DEFAULT)
     for name in sorted(classes):
         kind, dtype = name.split(".")[:2]
         computed = f"{kind}.float32" if family_of(kind) is PRODUCT and on_vector_units(machine, dtype) else name
         substitute = fallback_class_for(computed, measured, forecast.similarity)
-        if substitute is None and kind == "recurrent":  # one library call a layer: its launches are its own
+        if (
+            substitute is None and kind == "recurrent" and _queues_kernels(machine)
+        ):  # one library call a layer: its launches are its own
             steps = recurrent_kernels(machine, stack)
             kernels[name], scatter[name], notes[name] = steps.kernels, Scatter(steps.spread, steps.spread), steps.note
             continue
         source = substitute.measured if substitute else DEFAULT
-        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source)))
+        _require_kind(known.it, machine, source)
+        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source), machine))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
         rule = forecast.rule(source)
         factor, faded = rule.factor, rule.factor.faded
         if faded:
-            before, after = (_in_a_row(source, values) for values in (faded.before, faded.after))
+            before, after = (_in_a_row(source, values, machine) for values in (faded.before, faded.after))
             factor = replace(factor, faded=replace(faded, before=before, after=after), known={})
         if factor.shares or faded:
             factors[name] = factor
@@ -276,14 +289,34 @@ def _measured_kernels(
     return MeasuredKernels(model, FrozenDict(scatter), FrozenDict(notes))
 
 
-def _in_a_row(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    """A class's parameters where other kernels run before it: inside their bounds, the launch hidden.
+def _require_kind(known: DeviceCalibration, machine: Machine, source: str) -> None:
+    """Raise InputError where the fits of a class, or all that there are (`DEFAULT`), are of other kinds of machines."""
+    fits = [fit for one in known.classes if source in (one.name, DEFAULT) for fit in one.fits]
+    kinds = sorted({machine_kind(known.machines[fit.machine]) for fit in fits})
+    if kinds and (kind := machine_kind(machine)) not in kinds:
+        words = "" if source == DEFAULT else f" of {source}"
+        raise InputError(
+            f"calibration {known.source!r}: its fits{words} are of machines of kind {' or '.join(kinds)}, "
+            f"{machine.name} is of kind {kind}: calibrate times of that kind, or ask without a calibration"
+        )
+
+
+def _in_a_row(name: str, values: Mapping[str, float], machine: Machine) -> dict[str, float]:
+    """A class's parameters where other kernels run before it: inside their bounds, the launch hidden on a GPU.
 
     Kernels of a step (`of_step`) are several, of which the fit's overhead is the time of the small ones: it stays.
     """
     known = inside(values)
     known |= {n: min(known[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in known}
-    return {**known, "overhead": known["overhead"] if of_step(name) else 0.0}
+    return {**known, "overhead": known["overhead"] if of_step(name) or not _queues_kernels(machine) else 0.0}
+
+
+def _queues_kernels(machine: Machine) -> bool:
+    """Whether launches hide behind the kernel before: on GPUs, whose programs and recurrent layers were timed too.
+
+    On other machines an operation's fixed time is its own, and nothing else carries it.
+    """
+    return machine_kind(machine) == "gpu"
 
 
 def gpu_step(

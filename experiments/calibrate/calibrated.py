@@ -17,6 +17,7 @@ from slipstick.estimators.base.protocols import Fitted
 from slipstick.estimators.cpu import thread_file
 from slipstick.estimators.fitting import calibration_file
 from slipstick.estimators.gpu.transfer import devices_file
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
 from slipstick.estimators.simulation import job_calibration
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
@@ -38,8 +39,8 @@ def read_calibration(
     measured: str | os.PathLike[str] | None = None,
     machine: str | Machine | None = None,
     allow_code: Collection[str] = (),
-) -> Fitted:
-    """What was fitted, from its file: of one estimator, across devices, or of threads on a machine.
+) -> Fitted | DeviceCalibration:
+    """What was fitted, from its file: of one estimator, of threads on a machine, or a `DeviceCalibration`.
 
     Parameters
     ----------
@@ -71,12 +72,14 @@ def read_calibration(
                 f"--measured {measured} moves what ships, not {path}: ask with --measured or with --calibration"
             )
         return answers
+    shipped = path is None
     path = _shipped(os.fspath(GPUS if path is None else path))
     fields = require_mapping(read_json(path), path, "file")
     if fields.get("schema") == devices_file.SCHEMA:
         made = devices_file.load_device_calibration(path)
         rows = _anchors(str(measured), machine) if measured else ()
-        return MeasuredOperations(replace(made, anchors=(*made.anchors, *rows)))
+        made = replace(made, anchors=(*made.anchors, *rows))
+        return MeasuredOperations(made, shipped=True) if shipped and measured else made
     if fields.get("schema") == thread_file.SCHEMA:
         return thread_file.from_fields(fields, path)
     if fields.get("schema") == job_calibration.SCHEMA:

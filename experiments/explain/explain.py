@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slipstick.common.answer import Answer, AnswerTable, Provenance
 from slipstick.common.columns import Column
@@ -20,6 +20,9 @@ from slipstick.experiments.question.settings import Value, with_numbers
 from slipstick.experiments.question.user_code import own_workload
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
+
+if TYPE_CHECKING:
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 
 Rows = list[dict[str, Any]]
 
@@ -114,7 +117,7 @@ def explain(
     estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
-    calibration: Fitted | None = None,
+    calibration: Fitted | DeviceCalibration | None = None,
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,

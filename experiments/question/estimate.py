@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from slipstick.common.renamed_arguments import checked
 from slipstick.estimators.base.estimate import Estimate
@@ -15,6 +16,9 @@ from slipstick.experiments.question.user_code import own_workload
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Workload
 
+if TYPE_CHECKING:
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+
 
 @checked
 def estimate(
@@ -24,7 +28,7 @@ def estimate(
     estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
-    calibration: Fitted | None = None,
+    calibration: Fitted | DeviceCalibration | None = None,
     quantity: str | None = None,
     input: Sequence[str] = (),  # noqa: A002
     train: str | None = None,

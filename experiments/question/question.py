@@ -48,6 +48,8 @@ from slipstick.workloads.transforms.narrow import number_type
 if TYPE_CHECKING:
     import networkx as nx
 
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+
 
 @dataclass(frozen=True)
 class Original:
@@ -184,7 +186,7 @@ def question(
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
-    calibration: Fitted | None = None,
+    calibration: Fitted | DeviceCalibration | None = None,
     where: Sequence[str] = (),
     quantity: str | None = None,
     work: str | None = None,
@@ -285,7 +287,7 @@ def _resolved(
     values: Mapping[str, Mapping[str, Value]],
     dtype: str | None = None,
     vary: Mapping[str, Values] | Sequence[str] = (),
-    calibration: Fitted | None = None,
+    calibration: Fitted | DeviceCalibration | None = None,
     where: Sequence[str] = (),
 ) -> Question:
     """See `question`; `values` by namespace."""
@@ -328,7 +330,7 @@ def _resolved(
         from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
         from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 
-        if isinstance(calibration, DeviceCalibration):  # as its file is loaded: what answers is its kernels on a host
+        if isinstance(calibration, DeviceCalibration):  # what answers is its kernels on a host
             calibration = MeasuredOperations(calibration)
         stands = {name: value for name, value in values["machine"].items() if name.startswith("runtime.")}
         under = {**values, "machine": stands}  # what was measured ran under this software, on the machine as it is

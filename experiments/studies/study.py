@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
@@ -50,6 +50,9 @@ from slipstick.workloads.catalog import MATRIX_FILES, REQUESTS, STEPS, TRAINING
 from slipstick.workloads.catalog import workload as workload_by_name
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.transforms.attention import in_one_kernel
+
+if TYPE_CHECKING:
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 
 BEFORE = ("pagerank:", REQUESTS, TRAINING, *STEPS)
 """Words that may stand before a file."""
@@ -359,7 +362,9 @@ class Study(Record):
             raise InputError(f"study {self.name!r}: measured = {self.measured!r} is a time of {first[0].name} alone")
         return self._asked(*case, today.calibration)  # the first case was measured: others are its ratio
 
-    def _asked(self, workload: Workload, machine: str, dtype: str | None, known: Fitted | None) -> Question:
+    def _asked(
+        self, workload: Workload, machine: str, dtype: str | None, known: Fitted | DeviceCalibration | None
+    ) -> Question:
         """A case; `known`: of measurements that were read already."""
         fitted = known or self._read_calibration(machine)
         return question(workload, machine, self._estimator(), self.set, dtype, (), fitted, (), self.quantity)
@@ -383,7 +388,7 @@ class Study(Record):
         job, notes = replace(query, machine=self._path(machine) if open_stages else None).job()
         return JobEstimator(job, query.file.runs or runs_of(job), notes)
 
-    def _read_calibration(self, machine: str) -> Fitted | None:
+    def _read_calibration(self, machine: str) -> Fitted | DeviceCalibration | None:
         if not self.calibration_file and not self.measured:
             return None
         from slipstick.experiments.calibrate.calibrated import read_calibration

@@ -35,6 +35,8 @@ from slipstick.workloads.graph.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+
 MAX_POINTS = 2_000_000
 """Points of one table in memory; a study keeps its answers in a folder."""
 """Points that a notebook shows."""
@@ -139,7 +141,7 @@ def whatif(
     estimator: str | ShippedEstimator | Estimator | None = None,
     settings: Mapping[str, Value] | Sequence[str] = (),
     dtype: str | None = None,
-    calibration: Fitted | None = None,
+    calibration: Fitted | DeviceCalibration | None = None,
     where: Sequence[str] = (),
     level: float = DEFAULT_LEVEL,
     executor: Executor | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import sympy
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.base.estimate import Estimate, quantile
 from slipstick.estimators.composition.compiled_estimator import Compiled
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.fitting.calibration import Calibration
@@ -24,13 +26,17 @@ from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, thinned
 from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.estimators.roofline.roofline import Roofline
+from slipstick.estimators.schedules.host_constants import WHOLE
 from slipstick.estimators.schedules.sequential import Sequential
+from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import Question, question
 from slipstick.experiments.scoreboards.shipped.shipped_board import without_rows
 from slipstick.hwmodels.catalog import machine
+from slipstick.hwmodels.machine import Machine
+from slipstick.workloads.graph.kinds import convolution_dims
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.single import elementwise
+from slipstick.workloads.layers.single import convolution, elementwise, gemm
 
 # Shares of the bandwidth as vendors' relatives might have them; the L40S is the new machine.
 EFFICIENCY = {"a100-sxm-80gb": 0.85, "h100-sxm": 0.89, "l4": 0.80, "t4": 0.74, "mi210": 0.65}
@@ -99,7 +105,13 @@ def test_an_anchor_moves_the_answer(made: DeviceCalibration) -> None:
 
 
 def asked(known: DeviceCalibration, net: Workload, name: str) -> Question:
-    return question(net, name, calibration=known)  # type: ignore[arg-type]  # as its file is loaded
+    return question(net, name, calibration=known)
+
+
+def known_width(said: Estimate) -> float:
+    """Standard deviation of log time by an answer's 80 % band, without what it says that widens it."""
+    low, high = said.interval(0.8) or (0.0, 0.0)
+    return math.log(high / low) / 2 / quantile(0.8, None) / math.prod(one.band_factor for one in said.conditions)
 
 
 def test_estimates_say_how_the_machine_is_known(made: DeviceCalibration) -> None:
@@ -127,17 +139,48 @@ def test_what_shapes_have_in_common_is_carried_over() -> None:
 
 
 def test_estimates_are_what_forecasts_say(made: DeviceCalibration) -> None:
-    """What users are answered and what scoreboards score: one time but for the launch that a kernel before hides."""
+    """What users are answered and what scoreboards score: one time but for the launch that a kernel before hides, one
+    scatter but for that of a program around it, which other libraries and clocks run."""
     form = streams("l40s", 0.78, rows=3)
     forecast = made.forecast(form.machine)
-    told, factor = forecast.predict([form]), np.exp(forecast.rule("elementwise.float32").factor.logs(form))
+    told, rule = forecast.predict([form]), forecast.rule("elementwise.float32")
+    factor = np.exp(rule.factor.logs(form))
     launch = forecast.belief.values("elementwise.float32")["overhead"]
     for row, elements in enumerate(form.dims["elements"]):
         alone = Workload("adds", (elementwise("a", float(elements), inputs=2),), metadata={"work": "kernel"})
         said = asked(made, alone, "l40s").answer()
         assert said.time == pytest.approx(told.time[row] - launch * factor[row], rel=1e-9)
-        ends = said.interval(0.8)
-        assert ends is not None and ends[1] / ends[0] >= told.high[row] / told.low[row]
+        assert known_width(said) == pytest.approx(np.hypot(rule.scatter.of(said.time), WHOLE), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "names", [("xeon-gold-6148", "epyc-9654", "xeon-e5-2690v2"), ("tpu-v3-8", "tpu-v4", "tpu-v5e")]
+)
+def test_off_gpus_operations_keep_their_fixed_time(names: tuple[str, ...]) -> None:
+    """A processor has no queue of launches, and programs on GPUs say nothing of its convolutions in groups."""
+    cost = 20e-6
+    known = fit_devices(
+        [streams(name, share, overhead=cost) for name, share in zip(names, (0.8, 0.7, 0.75), strict=True)]
+    )
+    adds = Workload("adds", tuple(elementwise(f"a{i}", 1e4, inputs=2) for i in range(3)))
+    assert asked(known, adds, names[0]).answer().time == pytest.approx(3 * cost, rel=0.05)
+    depthwise = Workload("net", (convolution("c", 8, 56, 56, (56, 56), (3, 3), groups=56),))
+    said = asked(known, depthwise, names[0]).answer().assumptions[-1]
+    assert "not measured on any machine" in said and "programs" not in said
+
+
+@pytest.mark.parametrize("groups", [1, 256])
+def test_rows_of_dense_convolutions_say_nothing_of_those_in_groups(groups: int) -> None:
+    """A depthwise convolution is as in timed programs, unless the file holds convolutions in as many groups."""
+    rows = np.ones(24)
+    dims = convolution_dims(8 * rows, 256, 256, groups, (56, 56), (56, 56), (3, 3))
+    form = OperationTimes.of(machine("a100-sxm-80gb"), "convolution", "bfloat16", dims, 1e-3 * rows)
+    known = fit_devices([form], "convolutions")
+    net = Workload("net", (convolution("c", 8, 256, 256, (56, 56), (3, 3), groups=256, dtype="bfloat16"),))
+    said, plain = (
+        question(net, "a100-sxm-80gb", calibration=one).answer().time for one in (MeasuredOperations(known), None)
+    )
+    assert (said == pytest.approx(plain, rel=1e-9)) == (groups == 1)
 
 
 def test_dims_that_vary_are_asked_point_by_point(made: DeviceCalibration) -> None:
@@ -183,11 +226,43 @@ def test_parameters_known_by_draws_have_their_spread() -> None:
     [("mlp-inference", "h100-sxm", None), ("gemm", "dgx-spark", "bfloat16")],
 )
 def test_kernels_by_name_are_the_ones_that_answer_by_default(workload: str, name: str, dtype: str | None) -> None:
-    """`--calibration gpus` names what answers already: one time, one band, under one schedule."""
+    """`--calibration gpus` names what answers already: one time, one band and what widens it, one schedule."""
     named, plain = (
         question(workload, name, dtype=dtype, calibration=c).answer() for c in (read_calibration("gpus"), None)
     )
     assert (named.time, named.interval()) == (plain.time, plain.interval())
+    assert named.conditions == plain.conditions
+    assert any(one.widens for one in named.conditions) == (workload == "gemm")  # a second model disagrees
+
+
+def test_a_library_that_was_not_measured_is_said() -> None:
+    """The machine's file names it; kernels of any library answer, of these and by default."""
+    on = machine("h100-sxm")
+    mine = Machine.model_validate({**on.model_dump(), "runtime": {**on.runtime.model_dump(), "library": "cutlass"}})
+    product = Workload("product", (gemm("g", 512, 512, 512, dtype="bfloat16"),))
+    for known in (read_calibration("gpus"), None):
+        said = question(product, mine, calibration=known).answer().conditions
+        assert "not measured: kernels as of any of them" in [one.note for one in said if one.value == "cutlass"]
+
+
+def test_a_pipeline_keeps_its_schedule_under_named_kernels() -> None:
+    """Four stages pass eight microbatches: the bubble is 3 / 8 of the work, and four devices are counted."""
+    names = ("pipeline_parallel", "interleave", "data_parallel", "microbatch", "batch", "overlap_gradients")
+    layout = FrozenDict(dict(zip(names, (4.0, 1.0, 1.0, 1.0, 8.0, 1.0), strict=True)))
+    share = Workload(
+        "share", (gemm("g", 4096, 4096, 4096, dtype="bfloat16"),), (), layout, FrozenDict(devices="pipeline_parallel")
+    )
+    gpus = read_calibration("gpus")
+    named, plain = (question(share, "h100-sxm", calibration=c).answer() for c in (gpus, None))
+    assert named.metrics["pipeline_bubble"] == pytest.approx(3 / 11) and named.devices == plain.devices == 4
+    assert named.time == pytest.approx(plain.time, rel=1e-6)
+
+
+def test_a_file_across_devices_is_read_as_its_record() -> None:
+    """What it holds can be asked, as of a calibration that was just fitted."""
+    known = read_calibration("gpus")
+    assert isinstance(known, DeviceCalibration) and known.devices > 20
+    assert known.forecast(machine("l4")).belief.values("gemm.float32")["compute_efficiency"] > 0
 
 
 def test_without_rows_the_file_holds_no_measurement_and_still_covers(made: DeviceCalibration, tmp_path: Path) -> None:

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slipstick.common.errors import InputError
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.kernel_class import PREFIX
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, RowFormula, taken
+from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.calibrate.leave_one_device_out_report import noise_floor
 from slipstick.experiments.cli.cli import run
+from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine_file import save_machine
 from slipstick.workloads.graph.workload import Workload
-from slipstick.workloads.layers.single import elementwise
+from slipstick.workloads.layers.single import elementwise, gemm
 
 STUDY = """
 schema = "slipstick-study-1"
@@ -183,10 +186,24 @@ def test_measured_operations_move_their_kind_and_leave_the_host(
     assert "x faster than 'L4' can, by its main memory" in capsys.readouterr().err
     very_slow = tmp_path / "slower.csv"
     very_slow.write_text(slow.read_text().replace("0.008", "0.08"))
-    for other, kind in (("xeon-gold-6148", "cpu"), ("tpu-v3-8", "tpu")):  # no kernels of GPUs answer for these
+    others = {"xeon-gold-6148": "cpu", "tpu-v3-8": "tpu", "xeon-phi-7250": "many-core"}
+    for other, kind in others.items():  # no kernels of GPUs answer for these
         assert run(["estimate", "resnet18-inference", "--on", other, "--measured", str(very_slow)]) == 2
-        kinds = f"of machines of kind gpu or many-core, {machine(other).name} is of kind {kind}"
-        assert f"measured operations move kernels {kinds}" in capsys.readouterr().err
+        moved = f"measured operations move the kernels of GPUs, {machine(other).name} is a {kind}: give --calibration"
+        assert moved in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", ["xeon-phi-7250", "xeon-phi-7120p", "gaudi2", "xeon-gold-6148"])
+def test_fits_of_gpus_answer_for_no_other_kind(other: str) -> None:
+    """Class by class: a Xeon Phi's own products are in the file, its additions are not; what was given is named."""
+    gpus, on = read_calibration("gpus"), machine(other)
+    adds = Workload("adds", (elementwise("a", 1e7, inputs=2),))
+    with pytest.raises(InputError, match=r"calibration 'public times of .*kind gpu") as refused:
+        question(adds, on, calibration=gpus)
+    assert "give --calibration" not in str(refused.value)
+    product = Workload("product", (gemm("g", 1760, 1760, 1760),))
+    if other == "xeon-phi-7250":
+        assert "its own 160 rows" in question(product, on, calibration=gpus).answer().assumptions[-1]
 
 
 def test_repeats_are_the_noise_floor_and_anchors_are_the_nearest_rows() -> None:

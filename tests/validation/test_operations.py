@@ -23,6 +23,7 @@ from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, Ro
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH, SHARE
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, left, repeats, scatter
 from slipstick.estimators.power.energy import PowerModel
+from slipstick.estimators.schedules.host_constants import WHOLE
 from slipstick.estimators.symbolic.formula import parameters
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.public_data import data_folder
@@ -41,6 +42,7 @@ from slipstick.experiments.scoreboards.gpu.whole_models import (
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload
+from tests.estimators.test_devices import known_width
 
 KINSHIP = SimilarityWeights((0.5, 2.5, 25.0, 150.0), 0.05, 0.1, 0.1)
 TAILS = 0.9
@@ -267,6 +269,7 @@ def test_what_users_load_is_what_the_board_scores(tmp_path: Path) -> None:
         shipped, rule = forecast.predict([form]), forecast.rule(form.name)
         launch = forecast.belief.values(form.name)["overhead"] * np.exp(rule.factor.logs(form)[0])
         assert said.time == pytest.approx(shipped.time[0] - launch, rel=1e-9)
+        assert known_width(said) == pytest.approx(np.hypot(rule.scatter.of(said.time), WHOLE), rel=1e-6)
 
 
 @pytest.mark.skipif(data_folder() is None, reason="no public measurements here (set SLIPSTICK_DATA)")
