@@ -63,9 +63,9 @@ Chance draws again what was left out (`python -m tools.baselines`; `--bands` for
 
 ## The {boards} scoreboards
 
-{met} of {goals} goals are met. A page each, with every row, its baselines and bands: {pages}.
+{met} of {goals} goals are met. A page each, with every row, baselines and bands: {pages}.
 
-The pages are not committed: `make docs` makes them from `rows/NAME.json`.
+`make docs` makes the pages from `rows/NAME.json`.
 
 ## How to repeat it
 
