@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.calibrated import read_calibration
 from slipstick.experiments.question.question import question
 from slipstick.experiments.question.space import Range, Space
@@ -95,7 +96,8 @@ def test_a_question_holds_what_varies_the_data_type_and_what_was_fitted() -> Non
     asked = question("gemm", "v100-sxm", dtype="float16", vary={"machine.clock": clocks}, calibration=gpus)
     assert asked.vary.axes["machine.clock"] == tuple(clocks) and asked.vary.size == 3
     assert asked.dtype == "float16" and {op.dtype for op in asked.workload} == {"float16"}
-    assert asked.calibration is gpus and asked.answer().interval() is not None
+    assert isinstance(asked.calibration, MeasuredOperations) and asked.calibration.kernels is gpus
+    assert asked.answer().interval() is not None
     table = whatif("gemm", "v100-sxm", {"machine.clock": clocks}, dtype="float16", calibration=gpus)
     assert table.today.time == asked.answer().time and len(table.frame) == 3
     texts = question("gemm", "v100-sxm", dtype="float16", vary=["machine.clock=1GHz,1.25GHz,1.5GHz"])
