@@ -275,11 +275,11 @@ def _measured_kernels(
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
         rule = forecast.rule(source)
-        factor, faded = rule.factor, rule.factor.faded
-        if faded:
-            before, after = (_in_a_row(source, values, machine) for values in (faded.before, faded.after))
-            factor = replace(factor, faded=replace(faded, before=before, after=after), known={})
-        if factor.shares or faded:
+        factor, weighted = rule.factor, rule.factor.weighted
+        if weighted:
+            before, after = (_in_a_row(source, values, machine) for values in (weighted.before, weighted.after))
+            factor = replace(factor, weighted=replace(weighted, before=before, after=after), known={})
+        if factor.shares or weighted:
             factors[name] = factor
         scatter[name] = rule.scatter.wider(substitute.spread)
         notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]

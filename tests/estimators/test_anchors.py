@@ -18,7 +18,7 @@ from slipstick.estimators.gpu.transfer.next_measurements import candidates, next
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
 from slipstick.estimators.gpu.transfer.posterior_weight import LinearisedRows
-from slipstick.estimators.gpu.transfer.residual_by_shape import fading
+from slipstick.estimators.gpu.transfer.residual_by_shape import distance_weight
 from slipstick.estimators.user_measured.measured_operations import MeasuredOperations
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.cli.cli import run
@@ -87,7 +87,7 @@ def test_anchors_of_a_slower_stack_are_believed(made: DeviceCalibration) -> None
     assert np.mean((after.low < new.times) & (new.times < after.high)) > 0.7
 
 
-def test_what_anchors_say_fades_beyond_them(made: DeviceCalibration) -> None:
+def test_what_anchors_say_counts_less_beyond_them(made: DeviceCalibration) -> None:
     """A row of a millisecond says nothing of a launch: far shorter operations keep the answer of the sources."""
     new = streams("l40s", 0.78, rows=80)
     long = new.some(np.argsort(new.times)[-8:])
@@ -95,11 +95,11 @@ def test_what_anchors_say_fades_beyond_them(made: DeviceCalibration) -> None:
     slow = replace(long, times=long.times * 1.7)
     before, after = (made.forecast(new.machine, anchors=known).predict([short]) for known in ((), (slow,)))
     assert np.allclose(before.time, after.time, rtol=0.05)
-    assert fading(np.log([1.0]), 0.0, 1.0)[0] == 1.0
-    assert fading(np.log([2.0**-LENGTH]), 0.0, 1.0)[0] == pytest.approx(np.exp(-0.5))
+    assert distance_weight(np.log([1.0]), 0.0, 1.0)[0] == 1.0
+    assert distance_weight(np.log([2.0**-LENGTH]), 0.0, 1.0)[0] == pytest.approx(np.exp(-0.5))
 
 
-def test_answers_fade_as_forecasts_do(made: DeviceCalibration) -> None:
+def test_answers_weigh_distance_as_forecasts_do(made: DeviceCalibration) -> None:
     """Four octaves below the measured rows, of which each took 1.7 times as long: 7 % are left in the verbs as well."""
     elements, new = 2.0**23, streams("l40s", 0.78, rows=80)
     long = new.some(np.argsort(new.times)[-8:])

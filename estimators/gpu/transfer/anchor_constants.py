@@ -21,4 +21,4 @@ where the rows predict each other better so."""
 NOISE, LEAST_NOISE = 2.5, 0.1
 """The noise of an anchor over the scatter of the sources' own fits, and the least: those fits saw hundreds of rows."""
 LENGTH = 2.0
-"""Octaves of time beyond the anchors' within which what they say fades (a Gaussian's standard deviation)."""
+"""Octaves of time beyond the anchors' within which what they say still counts (a Gaussian's standard deviation)."""

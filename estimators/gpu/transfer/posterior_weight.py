@@ -30,7 +30,7 @@ from slipstick.estimators.gpu.transfer.anchor_constants import (
 from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior
-from slipstick.estimators.gpu.transfer.residual_by_shape import fading
+from slipstick.estimators.gpu.transfer.residual_by_shape import distance_weight
 
 FEW, REPEATED = 3, 0.03
 """Fewer rows cannot be held against each other, and count as the sources' own; no time is known better."""
@@ -175,7 +175,11 @@ def _capped(errors: FloatArray) -> FloatArray:
 def _left_out(model: LinearisedRows, best: FloatArray, predicted: FloatArray) -> FloatArray:
     """Log(measured / predicted) of each row by the others at every share, shape (shares, rows)."""
     return left_out_errors(
-        model, best, SHARES, lambda out: fading(predicted[out], predicted[~out].min(), predicted[~out].max()), FOLDS
+        model,
+        best,
+        SHARES,
+        lambda out: distance_weight(predicted[out], predicted[~out].min(), predicted[~out].max()),
+        FOLDS,
     )
 
 

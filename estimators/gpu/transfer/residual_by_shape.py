@@ -53,7 +53,7 @@ class DistanceWeighted:
         """
         here = [replace(form, machine=self.machine)]
         plain, before, after = (np.log(times(here, values)) for values in (self.sources, self.before, self.after))
-        return np.asarray((1 - fading(plain + shaped, self.low, self.high)) * (before - after))
+        return np.asarray((1 - distance_weight(plain + shaped, self.low, self.high)) * (before - after))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +61,18 @@ class ShapeFactor:
     """What some machines take over their own fits at the shapes nearest to an operation.
 
     `shares`: by machine: how much of its log residual is believed.
-    `faded`: where anchors moved the parameters: how far that holds.
+    `weighted`: where anchors moved the parameters: how far that holds.
     """
 
     one: KernelClass
     shares: Mapping[str, float]
-    faded: DistanceWeighted | None = None
+    weighted: DistanceWeighted | None = None
     known: dict[Any, float] = field(default_factory=dict, repr=False)
 
     def logs(self, form: OperationTimes) -> FloatArray:
         """Logarithm of the factor of each row."""
         shaped = self.at(kind_of(form.op), form.place())
-        return shaped + self.faded.logs(form, shaped) if self.faded else shaped
+        return shaped + self.weighted.logs(form, shaped) if self.weighted else shaped
 
     def at(self, kind: Hashable, places: FloatArray) -> FloatArray:
         """The same at points (`OperationTimes.place`) of one kind (`kind_of`)."""
@@ -93,10 +93,10 @@ class ShapeFactor:
         if seen not in self.known:
             place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
             log = self.at(seen[0], place)
-            if self.faded:
+            if self.weighted:
                 dims = {name: float(size) for name, size in op.dims.items()}
-                form = OperationTimes.of(self.faded.machine, op.kind, op.dtype, dims, [1.0], op.attributes)
-                log = log + self.faded.logs(form, log)
+                form = OperationTimes.of(self.weighted.machine, op.kind, op.dtype, dims, [1.0], op.attributes)
+                log = log + self.weighted.logs(form, log)
             self.known[seen] = float(np.exp(log[0]))
         return self.known[seen]
 
@@ -129,7 +129,7 @@ class ResidualByShape(TiledRoofline):
         return self.factors[entry(self.kernels, op)].of(op)
 
 
-def fading(logs: FloatArray, low: float, high: float) -> FloatArray:
+def distance_weight(logs: FloatArray, low: float, high: float) -> FloatArray:
     """How much of what anchors between two log times say holds at others: 1 between them, falling beyond."""
     octaves = np.maximum(np.maximum(low - logs, logs - high), 0.0) / np.log(2)
     return np.asarray(np.exp(-0.5 * (octaves / LENGTH) ** 2))

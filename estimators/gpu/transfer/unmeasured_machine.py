@@ -122,8 +122,8 @@ class Forecast:
         result = plain
         if changed.shares[name]:
             values = self._before.values(name), self.belief.values(name)
-            faded = DistanceWeighted(self.machine, values[0], *values, *changed.range[name])
-            result = replace(result, factor=replace(result.factor, faded=faded, known={}))
+            weighted = DistanceWeighted(self.machine, values[0], *values, *changed.range[name])
+            result = replace(result, factor=replace(result.factor, weighted=weighted, known={}))
         if name in changed.errors:
             anchors = [form for form in self._anchors if form.name == name]
             predicted = joined_times(anchors) * np.exp(-changed.errors[name])
