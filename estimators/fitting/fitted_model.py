@@ -69,17 +69,21 @@ class ParameterPrior:
             raise ValueError(f"prior of {self.name}: want 0 < {self.low:g} <= {self.expected:g} <= {self.high:g}")
 
 
-class TimeLaw(Protocol):
+class Parametrised(Protocol):
+    """What has fitted parameters: `LawFit.values` needs no more than this."""
+
+    @property
+    def parameters(self) -> Sequence[ParameterPrior]:
+        """All parameters, in the order of the columns of derivatives."""
+        ...
+
+
+class TimeLaw(Parametrised, Protocol):
     """What is fitted: `fit` needs no more than this."""
 
     @property
     def name(self) -> str:
         """As files of fitted numbers name it."""
-        ...
-
-    @property
-    def parameters(self) -> Sequence[ParameterPrior]:
-        """All parameters, in the order of `predict`'s columns of derivatives."""
         ...
 
     @property
@@ -216,7 +220,7 @@ class LawFit:
         """Groups of a level of which rows were fitted."""
         return self._known.get(("", level), frozenset())
 
-    def values(self, law: TimeLaw, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
+    def values(self, law: Parametrised, groups: Groups, count: int = 1) -> dict[str, FloatArray]:
         """Parameters of each of `count` rows: value times the effects of the row's groups; unseen groups have none."""
         return Design(law, self.coordinates, groups, count).values(self.logs)
 
@@ -373,7 +377,7 @@ def _rounded(value: float, grain: float) -> float:
 class Design:
     """Which coordinates make the log parameters of which rows."""
 
-    def __init__(self, law: TimeLaw, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
+    def __init__(self, law: Parametrised, coordinates: Sequence[Coordinate], groups: Groups, count: int) -> None:
         names = [prior.name for prior in law.parameters]
         self.law, self.count, self.width = law, count, len(coordinates)
         rows: dict[tuple[str, str], list[int]] = {}

@@ -50,11 +50,14 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, cl
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import (
+    CLASS_SPREAD,
+    HOST,
+    NAME,
+    SPREAD,
     ProgramRuntimes,
     program_fit,
     programs_scatter,
 )
-from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, SPREAD
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name

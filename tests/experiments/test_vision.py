@@ -9,9 +9,9 @@ import pytest
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.fit_model import fit
-from slipstick.estimators.gpu.programs.program_law import ProgramLaw
 from slipstick.experiments.calibrate.public_data import training_file
 from slipstick.experiments.scoreboards.programs.image_networks import image_network, names
+from slipstick.experiments.scoreboards.programs.program_law import ProgramLaw
 from slipstick.experiments.scoreboards.programs.vision_board import BOARD
 from slipstick.experiments.scoreboards.programs.vision_law import Setting, law_rows, network_row
 from slipstick.experiments.scoreboards.programs.vision_rows import FILE, read_rows

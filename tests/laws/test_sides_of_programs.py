@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
-from slipstick.estimators.gpu.programs.program_sides import bounds
+from slipstick.experiments.scoreboards.programs.program_law import bounds
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation
 

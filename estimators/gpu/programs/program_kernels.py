@@ -7,37 +7,23 @@ are fitted to whole programs (`slipstick validate programs`); none was timed alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict, Same
 from slipstick.estimators.base.operation_model import Clock, FormulaModel, amount_of, require_bound
 from slipstick.estimators.fitting.fitted_file import FittedFile, load_fitted
-from slipstick.estimators.fitting.fitted_model import UNGROUPED
+from slipstick.estimators.fitting.fitted_model import UNGROUPED, Grouping, ParameterPrior
 from slipstick.estimators.gpu.kernels.matrix_tiles import overlapped
-from slipstick.estimators.gpu.programs.program_classes import features, kernel_class, relative
-from slipstick.estimators.gpu.programs.program_law import (
-    COMPILED,
-    LEVELS,
-    MODE,
-    NAME,
-    PROGRAMS_FILE,
-    SPREAD,
-    ProgramLaw,
-    machine_groups,
-    slowness,
-)
-from slipstick.estimators.gpu.programs.program_sides import (
-    AMOUNTS,
-    OVERLAP,
-    form_of_sides,
-    rates,
-    sides,
-)
+from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, kernel_class, relative
+from slipstick.estimators.gpu.programs.program_priors import BEFORE, CYCLES_SPREAD, EFFICIENCY, FEATURE, SECONDS, TYPE
+from slipstick.estimators.gpu.programs.program_sides import AMOUNTS, OVERLAP, form_of_sides, rates, sides
 from slipstick.estimators.power.voltage import knee
 from slipstick.estimators.roofline.physical_bound import AMOUNTS as LEAST_AMOUNTS
 from slipstick.estimators.roofline.physical_bound import UNBOUND, least_time
@@ -56,6 +42,34 @@ COUNTED: Mapping[str, Callable[[Op], Amount]] = {**AMOUNTS, **LEAST_AMOUNTS}
 SLOW = {"slow.compute": "compute", "slow.memory": "memory", "slow.cores": "cycles"}
 FITTED = (*SLOW, "gap", "step_cycles")
 """Amounts of an operation that a fit says; the slowness of its sides is one."""
+NAME = "program-kernels"
+"""The law, fitted to programs in float32 and to image networks in 16 bits at once."""
+PROGRAMS_FILE = "programs"
+SPREAD = "spread"
+"""The fact of that file that says how far programs scatter on GPUs whose generation was left out."""
+CLASS_SPREAD = "spread on a class unseen"
+"""That of GPUs whose class was left out: data centre or consumer, HBM or GDDR."""
+SIDES = ("compute", "memory", "cycles")
+SHAPED = ("compute", "memory")
+"""Sides on which the shape of a convolution has a factor."""
+MACHINE = ("vendor", "generation", "chip")
+HOST = "host"
+MODE = "mode"
+COMPILED = "compiled"
+"""The group of a row of torch.compile at the level of modes; an eager one has none."""
+LEVELS = (
+    Grouping(MODE, 0.3),
+    Grouping("vendor", 0.2),
+    Grouping("generation", 0.15),
+    Grouping("chip", 0.1),
+    Grouping(HOST, 0.5),
+)
+LEAST, MOST = 0.05, 200.0
+"""Bounds of what a side takes over what the machine allows: what caches and masks save was counted."""
+HELD = 0.1
+"""Width of the time between kernels, which launches alone show better than programs: else it stands for hosts'."""
+NARROW = "half"
+"""Of parameters: what 16 bits change of a side, in all classes alike ("half.memory") or one ("half.memory.gemm")."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +151,82 @@ def _fitted(name: str) -> tuple[str, str, str] | None:
     return (rest.removesuffix(f".{fitted}"), mode, fitted) if fitted and mode in (EAGER, COMPILED) else None
 
 
+@dataclass(frozen=True, eq=False)
+class ProgramParameters:
+    """Parameters of the law of some classes of kernels."""
+
+    classes: tuple[str, ...]
+
+    @cached_property
+    def parameters(self) -> Sequence[ParameterPrior]:
+        """Sides of each class, shapes, machines and types, and times."""
+        of_class = (MODE, "generation")
+        made = []
+        for side in SIDES:
+            for name in self.classes:
+                expected = 1.0 if side == "cycles" else 1 / EFFICIENCY[side][0]
+                width = CYCLES_SPREAD if side == "cycles" else EFFICIENCY[side][1]
+                low = 1.0 if side == "compute" else LEAST
+                meaning = f"{side} of {name}, over what the machine allows"
+                made.append(ParameterPrior(f"{side}.{name}", "1", meaning, expected, width, low, MOST, side, of_class))
+        for side in SHAPED:
+            for feature in FEATURES:
+                meaning = f"factor on the {side} of a convolution for an octave of {feature}"
+                made.append(ParameterPrior(f"{side}_shape.{feature}", "1", meaning, 1.0, FEATURE, 0.1, 10.0, "shape"))
+        made += [
+            ParameterPrior(f"machine.{side}", "1", f"{side} of a machine", 1.0, 0.0, 0.1, 10.0, "", MACHINE)
+            for side in SIDES
+        ]
+        for side in SIDES:
+            for name in (f"{NARROW}.{side}", *(f"{NARROW}.{side}.{one}" for one in self.classes)):
+                meaning = f"what 16 bits change of the {side} of {name.partition(side)[2][1:] or 'all classes'}"
+                kind = NARROW if name.endswith(side) else f"{NARROW}.{side}"
+                made.append(ParameterPrior(name, "1", meaning, 1.0, TYPE, 0.1, 10.0, kind))
+        widths = {"gap": HELD, "step": SECONDS, "issue": SECONDS}
+        levels: dict[str, tuple[str, ...]] = {"issue": (HOST,)}
+        for name, seconds in BEFORE.items():
+            ends, among = (seconds / 30, seconds * 30), levels.get(name, ())
+            made.append(ParameterPrior(name, "s", f"time of {name}", seconds, widths[name], *ends, name, among))
+        return tuple(made)
+
+
+def slowness(
+    side: str,
+    of_class: Callable[[str], npt.ArrayLike],
+    of_all: Callable[[str], npt.ArrayLike],
+    shape: FloatArray,
+    half: npt.ArrayLike,
+) -> FloatArray:
+    """Seconds of a side of operations over what the machine allows, shape (operations,).
+
+    `of_class`: a parameter of each operation's class ("memory" for "memory.gemm"), shape (operations,).
+    `of_all`: one that all classes have in common, by its name, shape (operations,).
+    `shape`: see `features`, shape (operations, features); `half`: 1 in 16 bits, else 0.
+    """
+    narrow = np.multiply(of_all(f"{NARROW}.{side}"), of_class(f"{NARROW}.{side}"))
+    slow = np.multiply(of_class(side), of_all(f"machine.{side}")) * narrow ** np.asarray(half)
+    if side in SHAPED:
+        logs = np.log(np.stack([of_all(f"{side}_shape.{feature}") for feature in FEATURES], axis=-1))
+        slow = slow * np.exp((shape * logs).sum(axis=-1))
+    return np.asarray(np.maximum(slow, 1.0 if side == "compute" else 0.0))  # a rate above the peak cannot be
+
+
 def _slowness(op: Op, side: str, values: Mapping[str, float]) -> float:
-    """See `program_law.slowness`; of the operation's class, or its relative; 8 bits, never timed, as 16 bits."""
+    """See `slowness`; of the operation's class, or its relative; 8 bits, never timed, as 16 bits."""
     name = relative(kernel_class(op), lambda one: f"{side}.{one}" in values)
     shape, half = np.array(features(op)), float(SIZE_BYTES[op.dtype] <= 2 and op.dtype != "bool")
     return float(slowness(side, lambda part: values[f"{part}.{name}"], values.__getitem__, shape, half))
 
 
+def machine_groups(family: str) -> dict[str, str]:
+    """Vendor, generation and chip of a machine, by the words of its family."""
+    words = family.split("-")
+    return {level: "-".join(words[: at + 1]) for at, level in enumerate(MACHINE)}
+
+
 @cache
 def program_values(family: str, mode: str = EAGER, fitted: Same[FittedFile] | None = None) -> Mapping[str, float]:
-    """Parameters of `ProgramLaw` by name, SI, with what a fit knows of a mode, and of a family and its chip.
+    """Parameters of the law by name, SI, with what a fit knows of a mode, and of a family and its chip.
 
     `fitted`: another fit than the one that ships, which `slipstick validate --refit programs` makes.
     """
@@ -155,7 +235,7 @@ def program_values(family: str, mode: str = EAGER, fitted: Same[FittedFile] | No
     classes = tuple(name.removeprefix("compute.") for name in names if name.startswith("compute."))
     levels = {level.name: [UNGROUPED] for level in LEVELS} | {MODE: ["" if mode == EAGER else mode]}
     groups = {level: [group] for level, group in machine_groups(family).items()}
-    values = fit.values(ProgramLaw(classes), levels | groups)
+    values = fit.values(ProgramParameters(classes), levels | groups)
     return FrozenDict({name: float(value[0]) for name, value in values.items()})
 
 

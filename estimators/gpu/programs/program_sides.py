@@ -6,29 +6,21 @@ stand among the data cost bandwidth. The laws of cap, caches and engines are tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from slipstick.common.array_types import FloatArray
-from slipstick.common.expressions import symbol
+from slipstick.common.expressions import sp, symbol
 from slipstick.common.size_column import Sized, largest, number, smallest
-from slipstick.estimators.base.operation_model import FormulaModel, amount_of
 from slipstick.estimators.gpu.kernels.matrix_tiles import traffic_time
 from slipstick.estimators.gpu.kernels.tiled_roofline import arithmetic, resources
 from slipstick.estimators.gpu.programs.program_classes import DEPTHWISE, class_of
 from slipstick.estimators.gpu.programs.program_priors import BYTES_A_CYCLE, FLOP_A_CYCLE, INLINE_ECC, KEPT_BYTES
-from slipstick.estimators.power.voltage import capped_seconds, knee
+from slipstick.estimators.power.voltage import capped_seconds
 from slipstick.estimators.roofline.physical_bound import weight_bytes
 from slipstick.estimators.roofline.roofline import product_of_fields, rated_flop, rounds_convolutions
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, missed
-from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import Amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
 from slipstick.workloads.graph.workload import Op
 
@@ -49,55 +41,16 @@ WEIGHED = ("gemm", "convolution")
 
 
 class Sides(NamedTuple):
-    """Seconds of one execution of an operation before its class's shares: expressions, or arrays of many operations.
+    """Seconds of one execution of an operation before its class's shares.
 
     `arithmetic`: at the rate that peak and power cap allow.
     `traffic`: main memory's and the last cache's.
     `cores`: of the cores that have work, at `FLOP_A_CYCLE` and `BYTES_A_CYCLE`.
-    `main`: of all bytes through main memory: the plain roofline's.
     """
 
-    arithmetic: Any
-    traffic: Any
-    cores: Any
-    main: Any
-
-
-def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
-    """Seconds by what the three sides of an operation need: the longest, and a share of what is not hidden.
-
-    Joined by a power mean (4), so that a fit sees the cores before they bind.
-    """
-    longer = np.maximum(arithmetic, traffic) + OVERLAP * np.minimum(arithmetic, traffic)
-    return np.asarray(np.sqrt(np.sqrt(np.square(np.square(longer)) + np.square(np.square(cores)))))
-
-
-@dataclass(frozen=True)
-class SideModel(FormulaModel):
-    """Seconds of one of the `Sides`, as the only part of an operation's time."""
-
-    side: str
-
-    def key(self, op: Op, machine: Machine) -> Hashable:
-        """The side, and see `form_of_sides`."""
-        return self.side, *form_of_sides(op, machine)
-
-    def form(self, machine: Machine) -> Hashable:
-        """That of the machine and its knee."""
-        return machine.form, knee(machine)
-
-    def formula(self, op: Op, machine: Machine) -> Formula:
-        """See `sides`."""
-        return Formula(getattr(sides(op, machine), self.side), "s", "program_sides")
-
-    def amount(self, op: Op, name: str) -> Amount:
-        """See `amount`."""
-        return amount(op, name)
-
-
-def bounds(operations: Sequence[Op], machine: Machine) -> Sides:
-    """What the arithmetic, the traffic and the cores of operations need at least, each of shape (operations,)."""
-    return Sides(*(SideModel(side).times(tuple(operations), machine) for side in Sides._fields))
+    arithmetic: sp.Expr
+    traffic: sp.Expr
+    cores: sp.Expr
 
 
 def form_of_sides(op: Op, machine: Machine) -> tuple[Hashable, ...]:
@@ -111,7 +64,7 @@ def rates(op: Op, machine: Machine) -> tuple[tuple[str, str, str], ...]:
 
 
 def sides(op: Op, machine: Machine) -> Sides:
-    """Expressions in the machine's numbers and an operation's amounts (`amount`)."""
+    """Expressions in the machine's numbers and an operation's amounts (`AMOUNTS`, and what all operations have)."""
     rated = rates(op, machine)
     free, flop = arithmetic(rated, lambda *at: product_of_fields(machine.peak_factors(*at)))
     inline = machine.memory[machine.main_memory].ecc == "inline"
@@ -129,14 +82,7 @@ def sides(op: Op, machine: Machine) -> Sides:
         Largest(free, capped_seconds(free, flop, machine)),
         traffic_time(far, far, has, weights),
         cycles / (busy * has.clock),
-        moved / product_of_fields(machine.bandwidth_factors(machine.main_memory)),
     )
-
-
-def amount(op: Op, name: str) -> Amount:
-    """What stands for a symbol of `sides` in an operation: `AMOUNTS`, and what all operations have."""
-    counted = AMOUNTS.get(name.removeprefix("operation."))
-    return amount_of(op, name) if counted is None else counted(op)
 
 
 def _again(op: Op) -> Sized:

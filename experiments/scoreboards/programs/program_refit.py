@@ -14,7 +14,7 @@ import numpy as np
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest, load_fitted
 from slipstick.estimators.fitting.prediction_bands import folds, left_out
 from slipstick.estimators.fitting.scores import normal_spread
-from slipstick.estimators.gpu.programs.program_law import CLASS_SPREAD, HOST, NAME, PROGRAMS_FILE, SPREAD
+from slipstick.estimators.gpu.programs.program_kernels import CLASS_SPREAD, HOST, NAME, PROGRAMS_FILE, SPREAD
 from slipstick.estimators.gpu.transfer.kernel_class import technology
 from slipstick.experiments.scoreboards.programs import vision_law, vision_rows
 from slipstick.experiments.scoreboards.programs.image_networks import names

@@ -13,17 +13,10 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_model import UNGROUPED, LawFit, LawRows
 from slipstick.estimators.gpu.programs.program_classes import kernel_class
-from slipstick.estimators.gpu.programs.program_law import (
-    COMPILED,
-    HOST,
-    MODE,
-    OperationRun,
-    ProgramLaw,
-    TimedOperations,
-    machine_groups,
-)
+from slipstick.estimators.gpu.programs.program_kernels import COMPILED, HOST, MODE, machine_groups
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.experiments.scoreboards.programs.program_data import INDUCTOR, Program, ProgramRun
+from slipstick.experiments.scoreboards.programs.program_law import OperationRun, ProgramLaw, TimedOperations
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.workload import Op
 
@@ -38,7 +31,7 @@ class Timed:
 
     `rows`: operations of all programs, measured there or not.
     `index`, `logs`: which of the programs were measured, and their log seconds.
-    `mode`: `program_law.COMPILED`, or nothing where PyTorch issued operations one by one.
+    `mode`: `program_kernels.COMPILED`, or nothing where PyTorch issued operations one by one.
     """
 
     host: str

@@ -22,16 +22,10 @@ from slipstick.estimators.gpu.programs.program_classes import (
     kernel_class,
     relative,
 )
-from slipstick.estimators.gpu.programs.program_law import (
-    COMPILED,
-    HOST,
-    MODE,
-    TimedOperations,
-    machine_groups,
-)
-from slipstick.estimators.gpu.programs.program_sides import bounds
+from slipstick.estimators.gpu.programs.program_kernels import COMPILED, HOST, MODE, machine_groups
 from slipstick.estimators.schedules.host_issue import NOT_ISSUED, issues
 from slipstick.experiments.scoreboards.programs.image_networks import image_network
+from slipstick.experiments.scoreboards.programs.program_law import TimedOperations, bounds
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Op, Workload

@@ -17,10 +17,8 @@ from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawRows
 from slipstick.estimators.gpu.gpu_step import ANOTHER_CLASS, STREAMS, gpu_step, program_shares
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
-from slipstick.estimators.gpu.programs.program_kernels import ProgramRuntimes, program_values
-from slipstick.estimators.gpu.programs.program_law import NAME, PROGRAMS_FILE, ProgramLaw
+from slipstick.estimators.gpu.programs.program_kernels import NAME, PROGRAMS_FILE, ProgramRuntimes, program_values
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
-from slipstick.estimators.gpu.programs.program_sides import bounds
 from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
@@ -29,6 +27,7 @@ from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.programs import program_rows
 from slipstick.experiments.scoreboards.programs import programs_board as board
 from slipstick.experiments.scoreboards.programs.program_data import EAGER, Program, ProgramRun
+from slipstick.experiments.scoreboards.programs.program_law import ProgramLaw, bounds
 from slipstick.experiments.scoring.score import Rows
 from slipstick.hwmodels.catalog import machine
 from slipstick.workloads.graph.kinds import operation

@@ -1,4 +1,4 @@
-"""Kernels of PyTorch programs as a law: each class's shares of peak and bandwidth, by generation and chip of the GPU.
+"""Kernels of PyTorch programs as a law to fit: each class's shares of peak and bandwidth, by generation and chip.
 
 A row is a program on a device under a host. Its operations are columns of a table of their own
 (`TimedOperations`), which the law holds: a row says which of the table's programs it is.
@@ -6,58 +6,85 @@ A row is a program on a device under a host. Its operations are columns of a tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray, Mask
-from slipstick.estimators.fitting.fitted_model import Columns, Grouping, ParameterPrior
-from slipstick.estimators.gpu.programs.program_classes import (
-    FEATURES,
-    features,
-    relative,
+from slipstick.common.expressions import symbol
+from slipstick.estimators.fitting.fitted_model import Columns, Grouping
+from slipstick.estimators.gpu.programs.program_classes import FEATURES, features, relative
+from slipstick.estimators.gpu.programs.program_kernels import (
+    LEVELS,
+    NAME,
+    SHAPED,
+    SIDES,
+    ProgramParameters,
+    ProgramRuntimes,
+    slowness,
 )
-from slipstick.estimators.gpu.programs.program_priors import BEFORE, CYCLES_SPREAD, EFFICIENCY, FEATURE, SECONDS, TYPE
-from slipstick.estimators.gpu.programs.program_sides import bounds, joined
+from slipstick.estimators.gpu.programs.program_priors import BEFORE
+from slipstick.estimators.gpu.programs.program_sides import OVERLAP, form_of_sides, sides
+from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
+from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.workloads.graph.workload import Op
 
-NAME = "program-kernels"
-"""The law, fitted to programs in float32 and to image networks in 16 bits at once."""
-PROGRAMS_FILE = "programs"
-SPREAD = "spread"
-"""The fact of that file that says how far programs scatter on GPUs whose generation was left out."""
-CLASS_SPREAD = "spread on a class unseen"
-"""That of GPUs whose class was left out: data centre or consumer, HBM or GDDR."""
-SIDES = ("compute", "memory", "cycles")
-SHAPED = ("compute", "memory")
-"""Sides on which the shape of a convolution has a factor."""
 STEP = 1e-4
 """Of finite differences, in log seconds of a side."""
-MACHINE = ("vendor", "generation", "chip")
-HOST = "host"
-MODE = "mode"
-COMPILED = "compiled"
-"""The group of a row of torch.compile at the level of modes; an eager one has none."""
-LEVELS = (
-    Grouping(MODE, 0.3),
-    Grouping("vendor", 0.2),
-    Grouping("generation", 0.15),
-    Grouping("chip", 0.1),
-    Grouping(HOST, 0.5),
-)
-LEAST, MOST = 0.05, 200.0
-"""Bounds of what a side takes over what the machine allows: what caches and masks save was counted."""
-HELD = 0.1
-"""Width of the time between kernels, which launches alone show better than programs: else it stands for hosts'."""
-NARROW = "half"
-"""Of parameters: what 16 bits change of a side, in all classes alike ("half.memory") or one ("half.memory.gemm")."""
 SHARPNESS = 8.0
 """Of the p-norm that stands for the longer of the device and its host, so that both have slopes."""
+
+
+class Bounds(NamedTuple):
+    """Seconds of operations before their classes' shares, each of shape (operations,): the `Sides` of one, and
+
+    `main`: of all bytes through main memory: the plain roofline's.
+    """
+
+    arithmetic: FloatArray
+    traffic: FloatArray
+    cores: FloatArray
+    main: FloatArray
+
+
+@dataclass(frozen=True)
+class BoundModel(ProgramRuntimes):
+    """Seconds of one of the `Bounds`, as the only part of an operation's time."""
+
+    bound: str = "main"
+
+    def key(self, op: Op, machine: Machine) -> Hashable:
+        """The bound, and see `form_of_sides`."""
+        return self.bound, *form_of_sides(op, machine)
+
+    def form(self, machine: Machine) -> Hashable:
+        """As of kernels in programs."""
+        return super().form(machine)  # said again: a class that replaces `formula` alone promises no form
+
+    def formula(self, op: Op, machine: Machine) -> Formula:
+        """See `sides`."""
+        main = symbol("operation.bytes_moved") / product_of_fields(machine.bandwidth_factors(machine.main_memory))
+        return Formula(getattr(sides(op, machine), self.bound, main), "s", "program_sides")
+
+
+def bounds(operations: Sequence[Op], machine: Machine) -> Bounds:
+    """What the arithmetic, the traffic and the cores of operations need at least, each of shape (operations,)."""
+    return Bounds(*(BoundModel(bound=name).times(tuple(operations), machine) for name in Bounds._fields))
+
+
+def joined(arithmetic: npt.ArrayLike, traffic: npt.ArrayLike, cores: npt.ArrayLike) -> FloatArray:
+    """Seconds by what the three sides of an operation need: the longest, and a share of what is not hidden.
+
+    Joined by a power mean (4), so that a fit sees the cores before they bind.
+    """
+    longer = np.maximum(arithmetic, traffic) + OVERLAP * np.minimum(arithmetic, traffic)
+    return np.asarray(np.sqrt(np.sqrt(np.square(np.square(longer)) + np.square(np.square(cores)))))
 
 
 @dataclass(frozen=True)
@@ -160,80 +187,19 @@ class TimedOperations:
         )
 
 
-def priors(classes: Sequence[str]) -> tuple[ParameterPrior, ...]:
-    """Parameters of the law of some classes of kernels."""
-    of_class = (MODE, "generation")
-    made = []
-    for side in SIDES:
-        for name in classes:
-            expected = 1.0 if side == "cycles" else 1 / EFFICIENCY[side][0]
-            width = CYCLES_SPREAD if side == "cycles" else EFFICIENCY[side][1]
-            low = 1.0 if side == "compute" else LEAST
-            meaning = f"{side} of {name}, over what the machine allows"
-            made.append(ParameterPrior(f"{side}.{name}", "1", meaning, expected, width, low, MOST, side, of_class))
-    for side in SHAPED:
-        for feature in FEATURES:
-            meaning = f"factor on the {side} of a convolution for an octave of {feature}"
-            made.append(ParameterPrior(f"{side}_shape.{feature}", "1", meaning, 1.0, FEATURE, 0.1, 10.0, "shape"))
-    made += [
-        ParameterPrior(f"machine.{side}", "1", f"{side} of a machine", 1.0, 0.0, 0.1, 10.0, "", MACHINE)
-        for side in SIDES
-    ]
-    for side in SIDES:
-        for name in (f"{NARROW}.{side}", *(f"{NARROW}.{side}.{one}" for one in classes)):
-            meaning = f"what 16 bits change of the {side} of {name.partition(side)[2][1:] or 'all classes'}"
-            kind = NARROW if name.endswith(side) else f"{NARROW}.{side}"
-            made.append(ParameterPrior(name, "1", meaning, 1.0, TYPE, 0.1, 10.0, kind))
-    widths = {"gap": HELD, "step": SECONDS, "issue": SECONDS}
-    levels: dict[str, tuple[str, ...]] = {"issue": (HOST,)}
-    for name, seconds in BEFORE.items():
-        low, high = seconds / 30, seconds * 30
-        made.append(
-            ParameterPrior(name, "s", f"time of {name}", seconds, widths[name], low, high, name, levels.get(name, ()))
-        )
-    return tuple(made)
-
-
-def slowness(
-    side: str,
-    of_class: Callable[[str], npt.ArrayLike],
-    of_all: Callable[[str], npt.ArrayLike],
-    shape: FloatArray,
-    half: npt.ArrayLike,
-) -> FloatArray:
-    """Seconds of a side of operations over what the machine allows, shape (operations,).
-
-    `of_class`: a parameter of each operation's class ("memory" for "memory.gemm"), shape (operations,).
-    `of_all`: one that all classes have in common, by its name, shape (operations,).
-    `shape`: see `features`, shape (operations, features); `half`: 1 in 16 bits, else 0.
-    """
-    narrow = np.multiply(of_all(f"{NARROW}.{side}"), of_class(f"{NARROW}.{side}"))
-    slow = np.multiply(of_class(side), of_all(f"machine.{side}")) * narrow ** np.asarray(half)
-    if side in SHAPED:
-        logs = np.log(np.stack([of_all(f"{side}_shape.{feature}") for feature in FEATURES], axis=-1))
-        slow = slow * np.exp((shape * logs).sum(axis=-1))
-    return np.asarray(np.maximum(slow, 1.0 if side == "compute" else 0.0))  # a rate above the peak cannot be
-
-
 @dataclass(frozen=True, eq=False)
-class ProgramLaw:
+class ProgramLaw(ProgramParameters):
     """Seconds of programs: the longer of the device's kernels and of the host that issues them.
 
     Columns: `program`, which of the table's programs each row is.
 
     `classes`: of kernels, as the table numbers them.
-    `table`: operations of the programs on their devices; None where only its parameters matter.
+    `table`: operations of the programs on their devices.
     """
 
-    classes: tuple[str, ...]
-    table: TimedOperations | None = None
+    table: TimedOperations
     name: str = NAME
     levels: Sequence[Grouping] = LEVELS
-
-    @cached_property
-    def parameters(self) -> Sequence[ParameterPrior]:
-        """See `priors`."""
-        return priors(self.classes)
 
     def predict(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """Seconds of each row."""
@@ -244,15 +210,7 @@ class ProgramLaw:
         return self._at(parameters, columns).slopes(len(self.classes))
 
     def _at(self, parameters: Mapping[str, FloatArray], columns: Columns) -> _Point:
-        """The programs of the rows at these parameters.
-
-        Raises
-        ------
-        ValueError
-            Where the law has no table of operations.
-        """
-        if self.table is None:
-            raise ValueError(f"law {self.name}: no table of operations to predict")
+        """The programs of the rows at these parameters."""
         ops = self.table.take(columns["program"].astype(np.intp))
         rows = {name: np.broadcast_to(value, (ops.programs,)) for name, value in parameters.items()}
         row, kind = ops.program, np.maximum(ops.kinds, 0)
@@ -309,7 +267,7 @@ class _Point:
         return np.asarray(self.device * (1 + self.over) ** (1 / SHARPNESS))
 
     def slopes(self, classes: int) -> FloatArray:
-        """See `ProgramLaw.slopes`: of all classes of a side at once, in the order of `priors`."""
+        """See `ProgramLaw.slopes`: of all classes of a side at once, in the order of `ProgramParameters`."""
         row, kind = self.ops.program, np.maximum(self.ops.kinds, 0)
         share = 1 / (1 + self.over) / self.device  # of a second of the device in the log of the whole
         weight = self.ops.count * share[row]
@@ -330,9 +288,3 @@ class _Point:
         step = self.sum(np.where(bound, self.latency * weight, 0.0))
         times = {"gap": gap, "step": step, "issue": self.over / (1 + self.over)}
         return np.column_stack([*made, *shapes, *sides, *narrow, *(times[name] for name in BEFORE)])
-
-
-def machine_groups(family: str) -> dict[str, str]:
-    """Vendor, generation and chip of a machine, by the words of its family."""
-    words = family.split("-")
-    return {level: "-".join(words[: at + 1]) for at, level in enumerate(MACHINE)}
