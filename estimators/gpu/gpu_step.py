@@ -61,12 +61,11 @@ from slipstick.estimators.gpu.programs.program_kernels import (
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.kernel_class import technology
+from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, technology
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.parameter_priors import DEFAULT, inside
+from slipstick.estimators.gpu.transfer.parameter_priors import inside
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ShapeFactor
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
 from slipstick.estimators.roofline.roofline import on_vector_units, rounds_convolutions
 from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
@@ -254,7 +253,6 @@ def _measured_kernels(
     known: Same[DeviceCalibration], machine: Machine, classes: frozenset[str], stack: str
 ) -> MeasuredKernels:
     forecast = known.it.forecast(machine)
-    belief = forecast.belief
     measured = [one.name for one in known.it.classes if one.fits]
     kernels: dict[str, KernelParameters] = {}
     factors: dict[str, ShapeFactor] = {}
@@ -273,7 +271,8 @@ def _measured_kernels(
             continue
         source = substitute.measured if substitute else DEFAULT
         _require_kind(known.it, machine, source)
-        kernels[name] = KernelParameters(**_in_a_row(source, belief.values(source), machine))
+        told = forecast.told(source)
+        kernels[name] = KernelParameters(**_in_a_row(source, told.values, machine))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
@@ -285,7 +284,7 @@ def _measured_kernels(
         if factor.shares or weighted:
             factors[name] = factor
         scatter[name] = rule.scatter.wider(substitute.spread)
-        notes[name] = ("" if source == name else f"as {source}, ") + belief.notes[source]
+        notes[name] = ("" if source == name else f"as {source}, ") + told.note
     kernels.setdefault(DEFAULT, KernelParameters())
     parts = FrozenDict(kernels)
     model = ResidualByShape(parts, FrozenDict(factors)) if factors else TiledRoofline(parts)

@@ -14,7 +14,8 @@ from slipstick.common.errors import InputError
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Record, validated
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL
-from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_fits import SAMPLE, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, Violation, possible, violations
 from slipstick.experiments.calibrate.leave_one_device_out_report import DeviceLeftOut, leave_devices_out
 from slipstick.experiments.calibrate.operation_measurements import read_operation_times

@@ -13,7 +13,8 @@ from scipy.optimize import minimize_scalar
 from slipstick.estimators.fitting.user_rows import FREEDOM
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.next_measurements import candidates, next_rows
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior

@@ -21,10 +21,10 @@ from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices, variant_name
-from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, times
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, variant_name
+from slipstick.estimators.gpu.transfer.device_fits import fit_devices
+from slipstick.estimators.gpu.transfer.kernel_class import PREFIX, library_spreads, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, thinned
-from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_constants import WHOLE
 from slipstick.estimators.schedules.sequential import Sequential

@@ -17,7 +17,7 @@ from slipstick.common.errors import InputError
 from slipstick.estimators.base.operation_model import FormulaModel, amount_of, amounts_of, is_formula
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.power_capped import FIRST, distinct_values
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
+from slipstick.estimators.gpu.transfer.kernel_class import Scatter
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.schedules.host_issue import HostIssue
 from slipstick.estimators.schedules.sequential import Sequential

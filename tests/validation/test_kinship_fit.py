@@ -15,7 +15,8 @@ from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, Similar
 from slipstick.estimators.gpu.gpu_step import gpu_step, program_shares
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels

@@ -7,7 +7,7 @@ import pytest
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.gpu.gpu_step import gpu_step
-from slipstick.estimators.gpu.transfer.transfer_bands import library_spreads
+from slipstick.estimators.gpu.transfer.kernel_class import library_spreads
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
 from slipstick.experiments.scoreboards.gpu.library_spread import differences, spread

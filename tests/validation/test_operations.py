@@ -17,7 +17,7 @@ from slipstick.estimators.fitting.scores import mean_error
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer import devices_file
-from slipstick.estimators.gpu.transfer.device_calibration import fit_devices
+from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.kernel_class import MachineFit, pooled, priors_of, times, weights
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH, SHARE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.gpu.transfer.device_calibration import filled
+from slipstick.estimators.gpu.transfer.device_fits import filled
 from slipstick.estimators.gpu.transfer.kernel_class import MachineFit, priors_of
 from slipstick.experiments.scoreboards.gpu.other_programs import tuned_products, tuned_times
 

@@ -1,6 +1,6 @@
 """A calibration across devices as JSON: every machine's fits, the machines themselves, and measured rows.
 
-Of each machine, class and source at most `devices.KEPT` rows are kept, for what the fit leaves over at their shapes.
+Of each machine, class and source at most `device_fits.KEPT` rows are kept, for what the fit leaves over there.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from slipstick.common.writer import write_json
 from slipstick.estimators.base.machine_family import MOST_WORDS
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, technology
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, Scatter, technology
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
 from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 

@@ -9,10 +9,11 @@ are also the band of a new machine.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,23 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.common.records import FrozenDict
+from slipstick.common.size_column import Sized, where
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
+from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, ROWWISE
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import (
+    BORDER,
     CUT,
     KNOWN_ROTATION,
     NEIGHBOURS,
-    PRIOR_STRENGTH,
     REACH,
     ROTATION_STATED,
     ROTATION_UNSTATED,
-    SOFT,
+    UNKNOWN,
 )
-from slipstick.estimators.gpu.transfer.transfer_bands import Scatter
-from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.workload import Op
 
@@ -111,55 +112,30 @@ class MachineFit:
     library: str = ""
 
 
-def fit_machine(
-    machine: Machine,
-    formula: Formula,
-    values: Mapping[str, FloatArray | float],
-    measured: FloatArray,
-    priors: Mapping[str, Prior] = PRIORS,
-    prefix: str = "parameter.kernels.default.",
-) -> MachineFit:
-    """Fit a machine's parameters to times of one class of operations, in log time, outliers held down.
+@dataclass(frozen=True)
+class Scatter:
+    """Standard deviations of the normal law whose 80 % band holds log(measured / predicted) of operations predicted
+    below and above `BORDER`.
 
-    Parameters
-    ----------
-    formula
-        In the parameters (``PREFIX.NAME``) and the symbols of `values`.
-    measured
-        Seconds, shape (n,).
-
-    Raises
-    ------
-    InputError
-        Where a measured time is not positive.
+    `common`: the part that all operations of the class have alike, since one of several libraries runs them.
     """
-    from scipy.optimize import least_squares
 
-    if not np.all(measured > 0):
-        raise InputError(f"measured times of {machine.name}: want seconds > 0, got {float(np.min(measured))!r}")
-    names = [name for name in priors if f"{prefix}{name}" in formula.names]
-    mean = np.log([priors[name].value for name in names])
-    spread = np.array([priors[name].spread for name in names])
-    target = np.log(measured)
+    short: float
+    long: float
+    common: float = 0.0
 
-    def times(point: FloatArray) -> FloatArray:
-        scaled = {f"{prefix}{name}": value for name, value in zip(names, np.exp(point), strict=True)}
-        return np.log(formula.evaluate({**values, **scaled}))
+    @property
+    def unshared(self) -> Scatter:
+        """What operations do not have alike: it stays in the ratio of two of them."""
+        return Scatter(*(math.sqrt(max(end**2 - self.common**2, 0.0)) for end in (self.short, self.long)))
 
-    def residuals(point: FloatArray) -> FloatArray:
-        return np.concatenate([times(point) - target, (point - mean) / spread * PRIOR_STRENGTH])
+    def wider(self, more: float) -> Scatter:
+        """With another, independent standard deviation."""
+        return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
 
-    solution = least_squares(residuals, mean, loss="soft_l1", f_scale=SOFT, x_scale=spread, max_nfev=15)
-    scatter = float(np.median(np.abs(times(solution.x) - target)))
-    return MachineFit(
-        machine.name,
-        machine.family,
-        technology(machine),
-        FrozenDict(dict(zip(names, map(float, np.exp(solution.x)), strict=True))),
-        scatter,
-        len(target),
-        machine.runtime.library,
-    )
+    def of(self, predicted: Sized) -> Sized:
+        """Of one predicted time in seconds, or of each of many."""
+        return where(predicted < BORDER, self.short, self.long)
 
 
 def weights(fits: Sequence[MachineFit], similarity: SimilarityWeights, family: str, library: str = "") -> FloatArray:
@@ -195,6 +171,19 @@ def technology(machine: Machine) -> str:
     return re.match(r"[A-Za-z]*", machine.main_memory)[0]  # type: ignore[index]
 
 
+@cache
+def library_spreads() -> Mapping[str, float]:
+    """Standard deviation of log time between two libraries where none is named, by kind of operation; kinds that are
+    not in it differ as products do."""
+    return {kind: float(spread) for kind, spread in load_fitted(LIBRARIES).facts.items()}
+
+
+def between_libraries(spreads: Mapping[str, float], name: str) -> float:
+    """Standard deviation of log time (of no unit) of a class, such as "attention.bfloat16": what libraries of its kind
+    differ by, else those of products."""
+    return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))
+
+
 def pooled(
     fits: Sequence[MachineFit], machine: Machine, similarity: SimilarityWeights, priors: Mapping[str, Prior] = PRIORS
 ) -> FrozenDict[float]:
@@ -218,11 +207,30 @@ def pooled(
     return FrozenDict(dict(zip(names, map(float, np.exp(mean)), strict=True)))
 
 
+LIBRARIES = "libraries"
+"""What is fitted of how far two kernel libraries differ on one device (`slipstick validate --refit libraries`)."""
+DEFAULT = "default"
+"""What stands for operations of a class that was not measured on any machine."""
+NORMAL = 1.4826
+"""Standard deviation over median absolute deviation, of a normal law."""
 PREFIX = "parameter.kernels.default."
 MODEL = TiledRoofline(FrozenDict({"default": KERNELS["default"]}))
 """One class at a time: whatever it is, its parameters are the default's."""
 SAMPLED = 300
 """Rows of a machine at which is learned how far others predict it."""
+
+
+@dataclass(frozen=True)
+class ClassParameters:
+    """What is known of a machine's parameters of one class of operations.
+
+    `noise`: standard deviation of log(measured / modelled) with the right parameters.
+    `note`: in words: fitted, pooled over whom, anchored.
+    """
+
+    values: Mapping[str, float]
+    noise: float
+    note: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +261,23 @@ class KernelClass:
     def others(self, machine: str, without: Collection[str] = ()) -> list[MachineFit]:
         """The fits of all machines but one, and those that do not count."""
         return [fit for fit in self.fits if fit.machine not in (*without, machine)]
+
+    def told(self, machine: Machine, similarity: SimilarityWeights, without: Collection[str] = ()) -> ClassParameters:
+        """What fits alone say of a machine: its own, else its family's mean, else what is expected of the class.
+
+        `similarity`: what they count for one another; `without`: machines that do not count.
+        """
+        if own := self.of(machine.name, without):
+            return ClassParameters(own.values, NORMAL * own.scatter, f"its own {own.count} rows")
+        fits = self.others(machine.name, without)
+        if not fits:
+            rough = {name: prior.value for name, prior in self.priors.items()}
+            return ClassParameters(rough, UNKNOWN, "not measured on any machine")
+        share = weights(fits, similarity, machine.family, machine.runtime.library)
+        noise = NORMAL * float(np.average([fit.scatter for fit in fits], weights=share))
+        return ClassParameters(
+            pooled(fits, machine, similarity, self.priors), noise, f"the mean of {len(fits)} machines"
+        )
 
     @cached_property
     def sampled(self) -> dict[str, list[OperationTimes]]:

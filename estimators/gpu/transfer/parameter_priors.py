@@ -1,9 +1,9 @@
 """What is known of a machine's parameters, before and after a few rows were measured on it: a normal law.
 
-A machine without a fit of its own takes the mean of its family (`pooling.pooled`), and its parameters are known as well
-as that mean predicted the machines that were fitted: the log parameters of the new machine are normal around the mean,
-with the covariance of the deviations d_j of machine j from the mean that the *others* gave it, relatives of the new
-machine counting more,
+A machine without a fit of its own takes the mean of its family (`kernel_class.pooled`), and its parameters are known
+as well as that mean predicted the machines that were fitted: the log parameters of the new machine are normal around
+the mean, with the covariance of the deviations d_j of machine j from the mean that the *others* gave it, relatives of
+the new machine counting more,
 
     covariance = sum_j w_j d_j d_j' + w_0 diag(spread of the prior)^2, the sum of the weights being 1.
 
@@ -21,15 +21,16 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, MachineFit, pooled, weights
-from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    DEFAULT,
+    ClassParameters,
+    KernelClass,
+    MachineFit,
+    pooled,
+    weights,
+)
 from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
-
-NORMAL = 1.4826
-"""Standard deviation over median absolute deviation, of a normal law."""
-DEFAULT = "default"
-"""What stands for operations of a class that was not measured on any machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,10 @@ class ParameterPosterior:
         """Parameters of a class, at the mean."""
         point = np.exp(self.mean)
         return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
+
+    def told(self, name: str) -> ClassParameters:
+        """What is known of a class."""
+        return ClassParameters(self.values(name), self.noise[name], self.notes[name])
 
 
 def inside(values: Mapping[str, float]) -> dict[str, float]:
@@ -77,27 +82,21 @@ def believed(
     noise: dict[str, float] = {}
     notes: dict[str, str] = {}
     for one in (*classes, KernelClass(DEFAULT, ())):
-        measured, fits = one.of(machine.name, without), one.others(machine.name, without)
-        share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
-        rough = {name: prior.value for name, prior in one.priors.items()}
-        values = measured.values if measured else pooled(fits, machine, similarity, one.priors) if fits else rough
-        start = len(names)
-        names += [(one.name, parameter) for parameter in values]
-        means += [float(np.log(value)) for value in values.values()]
-        if measured:
-            noise[one.name] = NORMAL * measured.scatter
-            notes[one.name] = f"its own {measured.count} rows"
+        told, start = one.told(machine, similarity, without), len(names)
+        names += [(one.name, parameter) for parameter in told.values]
+        means += [float(np.log(value)) for value in told.values.values()]
+        noise[one.name], notes[one.name] = told.noise, told.note
+        if one.of(machine.name, without):
             continue
-        typical = NORMAL * float(np.average([f.scatter for f in fits], weights=share)) if fits else UNKNOWN
-        noise[one.name] = typical
-        notes[one.name] = f"the mean of {len(fits)} machines" if fits else "not measured on any machine"
+        fits = one.others(machine.name, without)
+        share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
         total = share.sum() + 1
-        for index, parameter in enumerate(values, start):
+        for index, parameter in enumerate(told.values, start):
             spread = one.priors[parameter].spread / np.sqrt(total)
             columns[f"{one.name}.{parameter}"] = {index: float(spread)}
         for fit, weight in zip(fits, share, strict=True):
             away = _deviation(one, machines[fit.machine], fit, fits, similarity) * np.sqrt(weight / total)
-            for index, (parameter, value) in enumerate(zip(values, away, strict=True), start):
+            for index, (parameter, value) in enumerate(zip(told.values, away, strict=True), start):
                 columns.setdefault(f"{fit.machine}.{parameter}", {})[index] = float(value)
     roots = np.zeros((len(names), len(columns)))
     for place, column in enumerate(columns.values()):

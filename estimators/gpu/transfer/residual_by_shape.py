@@ -16,7 +16,7 @@ from slipstick.estimators.base.operation_model import amount_of
 from slipstick.estimators.gpu.kernels.kernel_classes import entry
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, kind_of, times
+from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, Scatter, kind_of, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.hwmodels.machine import Machine
@@ -99,6 +99,14 @@ class ShapeFactor:
                 log = log + self.weighted.logs(form, log)
             self.known[seen] = float(np.exp(log[0]))
         return self.known[seen]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """For one class of operations on the machine: the factor of an operation's shape, and the scatter."""
+
+    factor: ShapeFactor
+    scatter: Scatter
 
 
 @dataclass(frozen=True)

@@ -5,52 +5,42 @@ What holds for a machine that nobody measured, learned on measured ones that are
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.common.size_column import Sized, where
-from slipstick.estimators.fitting.fitted_file import load_fitted
+from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_model import FormulaLaw
 from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
-from slipstick.estimators.gpu.transfer.pooling_constants import BORDER, LARGEST, ROWS, SHARE, SHARE_WIDTH
-
-LIBRARIES = "libraries"
-"""What is fitted of how far two kernel libraries differ on one device (`slipstick validate --refit libraries`)."""
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Standard deviations of the normal law whose 80 % band holds log(measured / predicted) of operations predicted
-    below and above `BORDER`.
-
-    `common`: the part that all operations of the class have alike, since one of several libraries runs them.
-    """
-
-    short: float
-    long: float
-    common: float = 0.0
-
-    @property
-    def unshared(self) -> Scatter:
-        """What operations do not have alike: it stays in the ratio of two of them."""
-        return Scatter(*(math.sqrt(max(end**2 - self.common**2, 0.0)) for end in (self.short, self.long)))
-
-    def wider(self, more: float) -> Scatter:
-        """With another, independent standard deviation."""
-        return Scatter(math.hypot(self.short, more), math.hypot(self.long, more), self.common)
-
-    def of(self, predicted: Sized) -> Sized:
-        """Of one predicted time in seconds, or of each of many."""
-        return where(predicted < BORDER, self.short, self.long)
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    SAMPLED,
+    KernelClass,
+    MachineFit,
+    Scatter,
+    kind_of,
+    of_one_chip,
+    pooled,
+    times,
+    unknown_part,
+    weights,
+)
+from slipstick.estimators.gpu.transfer.operation_times import joined_times, thinned
+from slipstick.estimators.gpu.transfer.pooling_constants import (
+    BORDER,
+    LARGEST,
+    ROWS,
+    SHARE,
+    SHARE_WIDTH,
+    UNKNOWN,
+)
+from slipstick.estimators.gpu.transfer.residual_by_shape import Rule, ShapeFactor
+from slipstick.hwmodels.machine import Machine
 
 
 def of_one_source(closest: int, similarity: SimilarityWeights) -> Scatter:
@@ -102,19 +92,6 @@ def widened(known: Scatter, errors: FloatArray, predicted: FloatArray, tails: fl
     return replace(known, short=known.short * factor, long=known.long * factor)
 
 
-@cache
-def library_spreads() -> Mapping[str, float]:
-    """Standard deviation of log time between two libraries where none is named, by kind of operation; kinds that are
-    not in it differ as products do."""
-    return {kind: float(spread) for kind, spread in load_fitted(LIBRARIES).facts.items()}
-
-
-def between_libraries(spreads: Mapping[str, float], name: str) -> float:
-    """Standard deviation of log time (of no unit) of a class, such as "attention.bfloat16": what libraries of its kind
-    differ by, else those of products."""
-    return spreads.get(name.partition(".")[0], spreads.get("gemm", 0.0))
-
-
 @dataclass(frozen=True, eq=False)
 class LeaveOneOutDevice:
     """A measured machine predicted from others; arrays of one shape (rows,), log seconds.
@@ -155,7 +132,7 @@ def repeats(trials: Sequence[LeaveOneOutDevice]) -> float:
 
 
 def left(trials: Sequence[LeaveOneOutDevice], share: float, tails: float) -> Scatter:
-    """How far measured times scatter around the forecast with that share; `tails` as in `bands.scatter`.
+    """How far measured times scatter around the forecast with that share; `tails` as in `scatter`.
 
     Raises InputError where there is no trial.
     """
@@ -163,3 +140,67 @@ def left(trials: Sequence[LeaveOneOutDevice], share: float, tails: float) -> Sca
     errors = [(trial.measured - log) * trial.scale for trial, log in zip(trials, predicted, strict=True)]
     groups = [trial.new or str(at) for at, trial in enumerate(trials)]
     return scatter(errors, [np.exp(log) for log in predicted], tails, groups)
+
+
+def transferred(
+    one: KernelClass,
+    sources: Sequence[MachineFit],
+    machines: Mapping[str, Machine],
+    machine: Machine,
+    closest: int,
+    similarity: SimilarityWeights,
+) -> Rule:
+    """Of a class on a machine without a fit, from the rows of those that were fitted: each is left out in turn.
+
+    `machines`: by name; `closest`: words of the family that the nearest of `sources` shares with the machine; those
+    that predict a source are no closer to it than that.
+    """
+    trials = []
+    for fit in sources:
+        others = [other for other in sources if other.machine != fit.machine]
+        others = [other for other in others if shared_words(fit.family, other.family) <= closest] or others
+        forms = one.sampled.get(fit.machine)
+        if not others or not forms:
+            continue
+        here, nearest = machines[fit.machine], max(shared_words(fit.family, other.family) for other in others)
+        factor = _factor(one, others, here, 1.0, similarity)
+        trials.append(
+            LeaveOneOutDevice(
+                np.log(times(forms, pooled(others, here, similarity, one.priors))),
+                np.concatenate([factor.logs(form) for form in forms]),
+                np.log(joined_times(forms)),
+                scale=similarity.shaped[closest] / similarity.shaped[nearest],
+                new=unknown_part(fit, nearest),
+            )
+        )
+    share = repeats(trials)
+    if trials:
+        known = left(trials, share, similarity.tails)
+    else:
+        known = of_one_source(closest, similarity) if sources else Scatter(UNKNOWN, UNKNOWN)
+    if of_one_chip(sources, closest):
+        known = at_least(known, of_one_source(closest, similarity))
+    return Rule(_factor(one, sources, machine, share, similarity), known)
+
+
+def _factor(
+    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, similarity: SimilarityWeights
+) -> ShapeFactor:
+    """Of several machines' residuals, relatives counting more."""
+    if not fits:
+        return ShapeFactor(one, {})
+    each = weights(fits, similarity, machine.family, machine.runtime.library)
+    each = share * each / each.sum()
+    return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
+
+
+def repeated(one: KernelClass, fit: MachineFit, similarity: SimilarityWeights) -> Rule:
+    """Of a class on a measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
+    forms = thinned(one.rows[fit.machine], 2 * SAMPLED)
+    predicted = np.log(times(forms, fit.values))
+    around = np.concatenate([one.residual(fit.machine, kind_of(form.op), form.place(), skip=1) for form in forms])
+    residual = np.log(joined_times(forms)) - predicted
+    share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
+    predicted = predicted + share * around
+    known = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], similarity.tails)
+    return Rule(ShapeFactor(one, {fit.machine: share}), known)

@@ -9,7 +9,7 @@ target's closest are taken away there as well, so that a source with a twin does
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,32 +20,21 @@ from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
 from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
 from slipstick.estimators.gpu.transfer.kernel_class import (
-    SAMPLED,
+    DEFAULT,
+    NORMAL,
+    ClassParameters,
     KernelClass,
     MachineFit,
-    kind_of,
-    of_one_chip,
-    pooled,
-    times,
-    unknown_part,
-    weights,
-)
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times, thinned
-from slipstick.estimators.gpu.transfer.parameter_priors import NORMAL, ParameterPosterior, believed
-from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE, UNKNOWN
-from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
-from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, ShapeFactor
-from slipstick.estimators.gpu.transfer.transfer_bands import (
-    LeaveOneOutDevice,
     Scatter,
-    at_least,
     between_libraries,
-    left,
-    of_one_source,
-    repeats,
-    scatter,
-    widened,
+    times,
 )
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior, believed
+from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE
+from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
+from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, Rule, ShapeFactor
+from slipstick.estimators.gpu.transfer.transfer_bands import repeated, transferred, widened
 from slipstick.hwmodels.machine import Machine
 
 
@@ -56,14 +45,6 @@ class RowForecast:
     time: FloatArray
     low: FloatArray
     high: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """For one class of operations on the machine: the factor of an operation's shape, and the scatter."""
-
-    factor: ShapeFactor
-    scatter: Scatter
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +73,7 @@ class Forecast:
         rule = self.rule(name)
         here = [replace(form, machine=self.machine) for form in forms]
         logs = np.concatenate([rule.factor.logs(form) for form in here])
-        time = times(here, self.belief.values(name)) * np.exp(logs)
+        time = times(here, self.told(name).values) * np.exp(logs)
         wide = np.exp(quantile(level, None) * rule.scatter.of(time))
         return RowForecast(time, time / wide, time * wide)
 
@@ -144,6 +125,12 @@ class Forecast:
     def _anchors(self) -> list[OperationTimes]:
         return [form for form in self.measured if form.name in self._by_name]
 
+    def told(self, name: str) -> ClassParameters:
+        """What is known of the machine's parameters of a class, anchors counted; of any other, what is usual."""
+        if self.accepted:
+            return self.accepted.belief.told(name)
+        return self._by_name.get(name, KernelClass(DEFAULT, ())).told(self.machine, self.similarity, self.without)
+
     @property
     def known(self) -> frozenset[str]:
         """Classes of operations of which some machine's times were fitted."""
@@ -162,79 +149,22 @@ class Forecast:
         if name not in self._rules:
             one = self._by_name[name]
             fit = one.of(self.machine.name, self.without)
-            rule = _repeated(one, fit, self.similarity) if fit else self._transferred(one)
+            if fit is None:
+                rule = self._transferred(one)
+            elif one.rows.get(fit.machine):
+                rule = repeated(one, fit, self.similarity)
+            else:
+                alone = max(NORMAL * fit.scatter, LEAST_NOISE)
+                rule = Rule(ShapeFactor(one, {}), Scatter(alone, alone))
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
         return self._rules[name]
 
     def _transferred(self, one: KernelClass) -> Rule:
+        closest = self._closest(one)
         if one.scatters:
-            return Rule(ShapeFactor(one, {}), one.scatters[self._closest(one)])
-        trials = []
-        for fit, others in self._turns(one):
-            values = pooled(others, self.machines[fit.machine], self.similarity, one.priors)
-            trials.append(self._trial(one, fit, others, values))
-        share = repeats(trials)
-        sources, closest = self._sources(one), self._closest(one)
-        transferred = left(trials, share, self.similarity.tails) if trials else self._scatter_of_one(one)
-        if of_one_chip(sources, closest):
-            transferred = at_least(transferred, of_one_source(closest, self.similarity))
-        return Rule(_factor(one, sources, self.machine, share, self.similarity), transferred)
-
-    def _scatter_of_one(self, one: KernelClass) -> Scatter:
-        """Where no measured machine can be left out, since there is one or none."""
-        if not self._sources(one):
-            return Scatter(UNKNOWN, UNKNOWN)
-        return of_one_source(self._closest(one), self.similarity)
-
-    def _turns(self, one: KernelClass) -> Iterator[tuple[MachineFit, list[MachineFit]]]:
-        """Each source, and the others that may predict it: no closer relatives than the target has."""
-        sources = self._sources(one)
-        for fit in sources:
-            others = [other for other in sources if other.machine != fit.machine]
-            others = [o for o in others if shared_words(fit.family, o.family) <= self._closest(one)] or others
-            if others and one.sampled.get(fit.machine):
-                yield fit, others
+            return Rule(ShapeFactor(one, {}), one.scatters[closest])
+        return transferred(one, self._sources(one), self.machines, self.machine, closest, self.similarity)
 
     def _closest(self, one: KernelClass) -> int:
         return max((shared_words(self.machine.family, fit.family) for fit in self._sources(one)), default=0)
-
-    def _trial(
-        self, one: KernelClass, fit: MachineFit, others: Sequence[MachineFit], values: Mapping[str, float]
-    ) -> LeaveOneOutDevice:
-        forms = one.sampled[fit.machine]
-        factor = _factor(one, others, self.machines[fit.machine], 1.0, self.similarity)
-        closeness = max(shared_words(fit.family, other.family) for other in others)
-        return LeaveOneOutDevice(
-            np.log(times(forms, values)),
-            np.concatenate([factor.logs(form) for form in forms]),
-            np.log(joined_times(forms)),
-            scale=self.similarity.shaped[self._closest(one)] / self.similarity.shaped[closeness],
-            new=unknown_part(fit, closeness),
-        )
-
-
-def _factor(
-    one: KernelClass, fits: Sequence[MachineFit], machine: Machine, share: float, similarity: SimilarityWeights
-) -> ShapeFactor:
-    """Of several machines' residuals, relatives counting more."""
-    if not fits:
-        return ShapeFactor(one, {})
-    each = weights(fits, similarity, machine.family, machine.runtime.library)
-    each = share * each / each.sum()
-    return ShapeFactor(one, {fit.machine: float(part) for fit, part in zip(fits, each, strict=True)})
-
-
-def _repeated(one: KernelClass, fit: MachineFit, similarity: SimilarityWeights) -> Rule:
-    """A measured machine: as much of its own residual at the nearest shapes as repeats among its rows."""
-    forms = thinned(one.rows.get(fit.machine, ()), 2 * SAMPLED)
-    if not forms:
-        alone = max(NORMAL * fit.scatter, LEAST_NOISE)
-        return Rule(ShapeFactor(one, {}), Scatter(alone, alone))
-    predicted = np.log(times(forms, fit.values))
-    around = np.concatenate([one.residual(fit.machine, kind_of(form.op), form.place(), skip=1) for form in forms])
-    residual = np.log(joined_times(forms)) - predicted
-    share = float(np.clip(around @ residual / (float(around @ around) + 1e-12), 0.0, 1.0))
-    predicted = predicted + share * around
-    repeated = scatter([np.log(joined_times(forms)) - predicted], [np.exp(predicted)], similarity.tails)
-    return Rule(ShapeFactor(one, {fit.machine: share}), repeated)

@@ -17,7 +17,8 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.frames import parquet_frame
 from slipstick.common.records import FrozenDict
-from slipstick.estimators.gpu.transfer.device_calibration import ENOUGH, variant_name
+from slipstick.estimators.gpu.transfer.device_calibration import variant_name
+from slipstick.estimators.gpu.transfer.device_fits import ENOUGH
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
 from slipstick.experiments.scoreboards.gpu.gpu_data import machine_of

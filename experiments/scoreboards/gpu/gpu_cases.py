@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE
+from slipstick.estimators.gpu.transfer.device_fits import SAMPLE
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
 from slipstick.workloads.graph.workload import Attribute

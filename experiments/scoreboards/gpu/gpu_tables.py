@@ -15,7 +15,8 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.gpu.transfer.device_calibration import SAMPLE, DeviceCalibration, fit_devices
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_fits import SAMPLE, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
 from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast, RowForecast

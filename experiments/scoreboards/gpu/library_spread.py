@@ -18,7 +18,7 @@ from slipstick.common.array_types import FloatArray
 from slipstick.estimators.base.estimate import quantile
 from slipstick.estimators.fitting.fitted_file import FittedFile, OuterScore, digest
 from slipstick.estimators.fitting.scores import LEVEL
-from slipstick.estimators.gpu.transfer.transfer_bands import LIBRARIES
+from slipstick.estimators.gpu.transfer.kernel_class import LIBRARIES
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.scoreboards.gpu.gpu_data import ATTENTION_DIMS, GEMM_DIMS, aiconfigurator
 

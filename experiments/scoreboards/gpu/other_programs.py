@@ -18,7 +18,7 @@ import numpy as np
 from slipstick.common.frames import csv_frame
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.fitting.prediction_bands import folds
-from slipstick.estimators.gpu.transfer.device_calibration import filled, fit_devices
+from slipstick.estimators.gpu.transfer.device_fits import filled, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
 from slipstick.experiments.question.defaults import gpu_kernels

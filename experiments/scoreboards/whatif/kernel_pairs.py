@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slipstick.estimators.base.ratio_band import RatioBand
-from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, MachineFit, fit_machine, priors_of, times
+from slipstick.estimators.gpu.transfer.device_fits import fit_machine
+from slipstick.estimators.gpu.transfer.kernel_class import MODEL, PREFIX, MachineFit, priors_of, times
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard
