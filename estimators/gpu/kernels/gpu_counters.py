@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.expressions import sp
+from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
-from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
+from slipstick.estimators.gpu.kernels.kernel_classes import convolution_dims, operand_sizes
+from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, Sizes, panels_read, staged_side
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline, resources, stored_type, variant_of
 from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs, parameters
 from slipstick.estimators.symbolic.lambdified import evaluate
+from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.workload import Workload
+from slipstick.workloads.graph.workload import Op, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +71,7 @@ def counters(workload: Workload, machine: Machine, model: TiledRoofline) -> Coun
     result |= {f"bytes.{level}": np.zeros(len(times)) for level in machine.memory}
     fitted = {f"parameter.{name}": value for name, (value, _) in parameters(model).items()}
     for formula, indices in grouped(model, workload.operations, machine):
-        moved = model.traffic(workload.operations[indices[0]], machine)
+        moved = traffic(workload.operations[indices[0]], machine)
         needed = Formula(sp.Add(formula.expression, *moved.values()), "1", "")
         values: dict[str, Any] = {**fitted, **machine_values(needed, machine)}
         for name in needed.names:
@@ -84,6 +87,51 @@ def counters(workload: Workload, machine: Machine, model: TiledRoofline) -> Coun
             each = np.broadcast_to(np.asarray(evaluate(expression, values), dtype=np.float64), (len(indices),))
             result[f"bytes.{level}"][indices] = each * times[indices]
     return Counters(tuple(op.name for op in workload), tuple(op.kind for op in workload), result)
+
+
+def traffic(op: Op, machine: Machine) -> dict[str, sp.Expr]:
+    """Bytes that one execution moves out of each level of the memory, in the symbols of its formula and of its menu.
+
+    Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
+    from main memory what no cache held. Other operations move their operands and results once through all levels.
+    """
+    levels, none = list(machine.memory), sp.Integer(0)
+    near, cache, main = _bytes_by_level(op, resources(machine, none, 1.0, 1.0, 0.0))
+    moved = dict.fromkeys(levels, cache) | ({levels[0]: near} if len(levels) > 2 else {}) | {levels[-1]: main}
+    free = op.kind in machine.runtime.free_kinds
+    return {level: none if free or machine.memory[level].capacity == 0 else amount for level, amount in moved.items()}
+
+
+def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """Out of the nearest memory, the last cache, and main memory."""
+    moved, size = symbol("operation.bytes_moved"), operand_sizes(op.dtype, stored_type(op))
+    dims = _product_dims(op)
+    if dims is None:
+        return moved, moved, moved
+    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size[0])
+    near, cache = _loaded(dims, size, has)
+    return near + beside, cache + beside, panels_read(dims, size, has) + beside
+
+
+def _product_dims(op: Op) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:
+    """batch, m, n, k of the product that an operation is; None where it is none, or another algorithm picks its own."""
+    if op.kind == "convolution":
+        direction, winograd, transposed = variant_of(op)
+        return None if winograd else convolution_dims(str(direction), transposed=bool(transposed))
+    batch, m, n, k, hidden, gates, outputs = (
+        symbol(f"operation.{name}") for name in ("batch", "m", "n", "k", "hidden", "gates", "outputs")
+    )
+    dims = {"gemm": (batch, m, n, k), "recurrent": (sp.Integer(1), gates * hidden, batch, outputs)}
+    return dims.get(op.kind)
+
+
+def _loaded(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources) -> tuple[sp.Expr, sp.Expr]:
+    """Bytes that the cores of `batch` products load from their nearest memory, and from the cache behind it."""
+    batch, m, n, k = dims
+    rows, columns = symbol("choice.rows"), symbol("choice.columns")
+    loaded = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * k * (rows * size[0] + columns * size[1])
+    written = batch * m * n * size[2]
+    return loaded + written, loaded / staged_side(rows, columns, has) + written
 
 
 def _instructions(cost: Any) -> float:

@@ -293,18 +293,6 @@ def attention(
     return MinOverConfigs(time, "s", SOURCE, menu=ATTENTIONS)
 
 
-def product_dims(kind: str, variant: tuple[object, ...]) -> tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None:
-    """batch, m, n, k of the product that an operation is; None where it is none, or another algorithm picks its own."""
-    dims = {name: symbol(f"operation.{name}") for name in ("batch", "m", "n", "k", "hidden", "gates", "outputs")}
-    if kind == "gemm":
-        return dims["batch"], dims["m"], dims["n"], dims["k"]
-    if kind == "recurrent":
-        return sp.Integer(1), dims["gates"] * dims["hidden"], dims["batch"], dims["outputs"]
-    if kind == "convolution" and len(variant) == 3 and not variant[1]:
-        return convolution_dims(str(variant[0]), transposed=bool(variant[2]))
-    return None
-
-
 def stream(has: Resources, prefix: str, flop_time: sp.Expr, again: sp.Expr) -> Formula:
     """Whatever reads its operands and writes its results: elementwise, moves, reductions, optimizers.
 

@@ -137,15 +137,6 @@ def panels_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, ha
     return inputs_a * again_a + inputs_b * again_b + outputs
 
 
-def tiles_read(dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources) -> tuple[sp.Expr, sp.Expr]:
-    """Bytes that the cores of `batch` products load from their nearest memory, and from the cache behind it."""
-    batch, m, n, k = dims
-    rows, columns = symbol("choice.rows"), symbol("choice.columns")
-    loaded = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * k * (rows * size[0] + columns * size[1])
-    written = batch * m * n * size[2]
-    return loaded + written, loaded / staged_side(rows, columns, has) + written
-
-
 def staged_side(rows: sp.Expr, columns: sp.Expr, has: Resources) -> sp.Expr:
     """The side of the tile that the nearest memory can stage, as a share of the tile's; registers hold the rest."""
     held = (rows + columns) * DEPTH_BYTES

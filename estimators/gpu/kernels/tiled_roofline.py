@@ -11,7 +11,7 @@ from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels import kernel_classes
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, LATENT, KernelParameters, apart, class_of, entry
-from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, panels_read, tiles_read, traffic_time
+from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, traffic_time
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.power.energy import flop_energy
 from slipstick.estimators.power.voltage import capped_seconds, knee
@@ -64,7 +64,7 @@ class TiledRoofline(FormulaModel):
             return "free"
         units = tuple(sorted(name for name in op.cost if name.startswith("flop.")))
         served = entry(self.kernels, op), class_of(op)
-        return *served, units, op.cost.moves, _variant(op), _joined(op), *_steps(op, machine)
+        return *served, units, op.cost.moves, variant_of(op), _joined(op), *_steps(op, machine)
 
     def holds_open(self, op: Op, machine: Machine) -> bool:
         """Unless an open size, 1 or more, decides between one and many (`kernel_classes.APARTS`)."""
@@ -88,7 +88,8 @@ class TiledRoofline(FormulaModel):
         flop_time, energy = arithmetic(
             rated_flop(op, machine), lambda engine, rated: _reached(machine, engine, rated, best)
         )
-        has = _resources(machine, prefix, flop_time)
+        memory = (symbol(f"{prefix}{name}") for name in ("memory_efficiency", "rotation", "overlap"))
+        has = resources(machine, flop_time, *memory)
         formula = _kernel(op, machine, has, prefix, flop_time)
         if _joined(op):
             formula = kernel_classes.with_terms(formula, formula.expression + _beside(op) / has.memory_rate, {})
@@ -106,38 +107,6 @@ class TiledRoofline(FormulaModel):
         if not op.cost.moves:
             del terms["memory"]
         return kernel_classes.with_terms(formula, launch + capped, terms)
-
-    def traffic(self, op: Op, machine: Machine) -> FrozenDict[sp.Expr]:
-        """Bytes that one execution moves out of each level of the memory, in the symbols of `formula` and of its menu.
-
-        Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
-        from main memory what no cache held. Other operations move their operands and results once through all levels.
-        """
-        free = op.kind in machine.runtime.free_kinds
-        has = _resources(machine, f"parameter.kernels.{entry(self.kernels, op)}.", sp.Integer(0))
-        near, cache, main = (sp.Integer(0),) * 3 if free else _bytes_by_level(op, has)
-        levels, result = list(machine.memory), {}
-        for level in levels:
-            there = machine.memory[level].capacity > 0
-            amount = main if level == levels[-1] else near if level == levels[0] and len(levels) > 2 else cache
-            result[level] = amount if there else sp.Integer(0)
-        return FrozenDict(result)
-
-
-def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
-    """Out of the nearest memory, the last cache, and main memory."""
-    moved, size = symbol("operation.bytes_moved"), kernel_classes.operand_sizes(op.dtype, _stored(op))
-    dims = kernel_classes.product_dims(op.kind, _variant(op))
-    if dims is None:
-        return moved, moved, moved
-    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size[0])
-    near, cache = tiles_read(dims, size, has)
-    return near + beside, cache + beside, panels_read(dims, size, has) + beside
-
-
-def _resources(machine: Machine, prefix: str, flop_time: sp.Expr) -> Resources:
-    memory, rotation, overlap = (symbol(f"{prefix}{name}") for name in ("memory_efficiency", "rotation", "overlap"))
-    return resources(machine, flop_time, memory, rotation, overlap)
 
 
 def resources(
@@ -181,10 +150,10 @@ def resources(
 
 def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp.Expr) -> Formula:
     size = sp.Rational(SIZE_BYTES[op.dtype])
-    match op.kind, _variant(op):
+    match op.kind, variant_of(op):
         case "gemm", _:
             rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
-            return kernel_classes.matrix_product(op.dtype, has, prefix, _stored(op), quantizes=rounds, packs=packs)
+            return kernel_classes.matrix_product(op.dtype, has, prefix, stored_type(op), quantizes=rounds, packs=packs)
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
             single = op.dtype == "float32" or on_vector_units(machine, op.dtype)
             facts = {"winograd": winograd and single, "transposed": transposed}
@@ -245,7 +214,7 @@ def _beside(op: Op) -> sp.Expr:
     if op.kind == "convolution":
         return Largest(0, symbol("operation.bytes_moved") - kernel_classes.convolution_bytes(op.dtype))
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
-    of_weights, of_inputs, of_results = kernel_classes.operand_sizes(op.dtype, _stored(op))
+    of_weights, of_inputs, of_results = kernel_classes.operand_sizes(op.dtype, stored_type(op))
     alone = batch * (of_weights * m * k + of_inputs * k * n + of_results * m * n)
     return Largest(0, symbol("operation.bytes_moved") - alone)
 
@@ -255,12 +224,12 @@ def _loop(op: Op) -> str:
     return str(op.attributes.get("loop", ""))
 
 
-def _stored(op: Op) -> str:
+def stored_type(op: Op) -> str:
     """The data type that a product's weights are stored in, where it is narrower than the one it multiplies in."""
     return str(op.attributes.get("weights", "")) if op.kind == "gemm" else ""
 
 
-def _variant(op: Op) -> tuple[object, ...]:
+def variant_of(op: Op) -> tuple[object, ...]:
     """What, besides its kind, decides the form of an operation's formula."""
     if op.kind == "convolution":
         direction, transposed = str(op.attributes.get("pass", "forward")), bool(op.attributes.get("transposed"))
@@ -281,8 +250,8 @@ def _variant(op: Op) -> tuple[object, ...]:
     if loop := _loop(op):
         return (loop,)
     prepared = tuple(bool(op.attributes.get(name)) for name in PREPARED)
-    if op.kind == "gemm" and (_stored(op) or any(prepared)):
-        return _stored(op), *prepared
+    if op.kind == "gemm" and (stored_type(op) or any(prepared)):
+        return stored_type(op), *prepared
     return ("batch",) if op.kind == "norm" and op.attributes.get("function") == "batch" else ()
 
 
