@@ -1,8 +1,8 @@
-"""A workload on a GPU: kernels as public measurements have them, issued by one host or shared out over many devices.
+"""A workload by measured kernels, issued by one host or shared out over many devices: the default answer of GPUs.
 
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
-measured take the nearest one's fit with a wider band (`fallback_class`). Beside kernels that were timed one by one
-stand whole programs, which speak for a machine's kernels class by class.
+measured take the nearest one's fit with a wider band (`fallback_class`). A user's calibration may be of machines of any
+kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them class by class.
 
 Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
 networks speak for them everywhere. For the other kinds a machine's own measurements stand alone; a machine without any
@@ -243,7 +243,7 @@ def measured_kernels(
 
     An operation that was timed by itself shows its whole launch; in a row of operations the host's part of it is the
     schedule's, and the device's is the machine's `runtime.launch_overhead`. `stack` is the software of recurrent steps
-    (`recurrences.stack_of`).
+    (`recurrent_law.stack_of`).
     """
     return _measured_kernels(Same(known), machine, frozenset(classes), stack)
 
@@ -321,7 +321,7 @@ def _queues_kernels(machine: Machine) -> bool:
     return machine_kind(machine) == "gpu"
 
 
-def gpu_step(
+def measured_step(
     known: DeviceCalibration,
     machine: Machine,
     workload: Workload,
@@ -332,7 +332,7 @@ def gpu_step(
     programs: bool = False,
     library: str = "",
 ) -> tuple[Calibration, tuple[Condition, ...]]:
-    """The estimator of a workload on a GPU, or on many, and what its band depends on: measured kernels, scheduled.
+    """The estimator of a workload on a machine, or on many, and what its band depends on: measured kernels, scheduled.
 
     `schedule`: `HostIssue` where None.
     `links`: what collectives take, where the workload has some.

@@ -235,7 +235,7 @@ def gpu_kernels() -> DeviceCalibration:
 
 
 def _gpu(query: Asked) -> Default:
-    from slipstick.estimators.gpu.gpu_step import gpu_step
+    from slipstick.estimators.gpu.measured_step import measured_step
     from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedules.host_constants import ISSUE
@@ -252,7 +252,7 @@ def _gpu(query: Asked) -> Default:
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
     programs = query.row.law == "kernels in programs"
-    made, conditions = gpu_step(
+    made, conditions = measured_step(
         gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs, library=unmeasured
     )
     issued = "timed by themselves" if alone else issued
@@ -286,8 +286,8 @@ def served(workload: Workload, machine: Machine) -> None:
 
 
 def _parallel_training(query: Asked) -> Default:
-    from slipstick.estimators.gpu.gpu_step import measured_kernels
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+    from slipstick.estimators.gpu.measured_step import measured_kernels
     from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
     from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, parallel_training

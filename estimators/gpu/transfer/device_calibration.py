@@ -1,7 +1,7 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
 Every machine with enough rows of a class of operations has its own fit; `Forecast` predicts any machine from them,
-and `gpu_step.measured_kernels` makes a model of it.
+and `measured_step.measured_kernels` makes a model of it.
 """
 
 from __future__ import annotations
