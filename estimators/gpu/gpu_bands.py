@@ -15,8 +15,8 @@ from slipstick.common.size_column import SizeColumn, Sized, aligned, largest, lo
 from slipstick.estimators.base.conditions import LEFT_OUT, UNMEASURED, Condition
 from slipstick.estimators.gpu.fallback_class import Beyond, beyond, spread_beyond, stored_narrower
 from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+from slipstick.estimators.gpu.transfer.device_calibration import Forecast
 from slipstick.estimators.gpu.transfer.kernel_class import Scatter
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.schedules.host_constants import CONVOLUTIONAL, HOST, LINKS, WHOLE
 from slipstick.hwmodels.machine import HALF
 from slipstick.workloads.graph.workload import Op, Workload

@@ -16,10 +16,9 @@ from slipstick.estimators.base.operation_model import machine_values
 from slipstick.estimators.fitting.fitted_model import FormulaLaw
 from slipstick.estimators.fitting.formula_model import expected, plain_fit
 from slipstick.estimators.fitting.scores import Score, mean_error, score
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, Forecast
 from slipstick.estimators.gpu.transfer.device_fits import SAMPLE
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.estimators.roofline.roofline import Roofline
 from slipstick.estimators.symbolic.formula import Formula
 

@@ -1,22 +1,180 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
-Every machine with enough rows of a class of operations has its own fit; `Forecast` predicts any machine from them,
-and `measured_step.measured_kernels` makes a model of it.
+Every machine with enough rows of a class of operations has its own fit (`device_fits`); `Forecast` is what they say of
+any machine, and `measured_step.measured_kernels` makes a model of it.
+
+The time of an operation is that of the tiled roofline with the machine's parameters (its own, or its relatives' mean,
+moved by anchors), times what the relatives took over their own fits at the nearest shapes, as far as such residuals
+repeat from machine to machine. How far they do, and how far measured times scatter, is learned on the sources: each is
+left out in turn and predicted from others, with anchors of its own where the target has some. Relatives closer than the
+target's closest are taken away there as well, so that a source with a twin does not speak for a target without.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+import numpy as np
+
+from slipstick.common.array_types import FloatArray
 from slipstick.common.readers import unknown_name
 from slipstick.common.records import FrozenDict, Same
+from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
+from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights, fitted_similarity
-from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, library_spreads
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
+from slipstick.estimators.gpu.transfer.kernel_class import (
+    DEFAULT,
+    NORMAL,
+    ClassParameters,
+    KernelClass,
+    MachineFit,
+    Scatter,
+    between_libraries,
+    library_spreads,
+    times,
+)
+from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times
+from slipstick.estimators.gpu.transfer.parameter_priors import ParameterPosterior, believed
+from slipstick.estimators.gpu.transfer.pooling_constants import LEAST_NOISE
+from slipstick.estimators.gpu.transfer.posterior_weight import PosteriorWeight, accepted
+from slipstick.estimators.gpu.transfer.residual_by_shape import DistanceWeighted, Rule, ShapeFactor
+from slipstick.estimators.gpu.transfer.transfer_bands import repeated, transferred, widened
 from slipstick.hwmodels.machine import Machine
+
+
+@dataclass(frozen=True, eq=False)
+class RowForecast:
+    """Forecast of rows of one machine, in seconds."""
+
+    time: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The forecast for one machine.
+
+    `classes`, `machines`: what was fitted, and the fitted machines by name.
+    `similarity`: what they count for one another.
+    `without`: machines that do not count: those held out.
+    `measured`: rows measured on the machine, too few for a fit; those of classes that were fitted count.
+    `libraries`: standard deviation of log time between kernel libraries of which the machine names none, by kind of
+        operation, in classes of which it is known who ran them; empty where it names one.
+    """
+
+    classes: tuple[KernelClass, ...]
+    machines: Mapping[str, Machine]
+    machine: Machine
+    similarity: SimilarityWeights
+    without: tuple[str, ...] = ()
+    measured: tuple[OperationTimes, ...] = ()
+    libraries: Mapping[str, float] = field(default_factory=dict)
+
+    def predict(self, forms: Sequence[OperationTimes], level: float = DEFAULT_LEVEL) -> RowForecast:
+        """Times of rows of one class on this machine, with a band; the times that the rows hold are not looked at."""
+        name = forms[0].name
+        rule = self.rule(name)
+        here = [replace(form, machine=self.machine) for form in forms]
+        logs = np.concatenate([rule.factor.logs(form) for form in here])
+        time = times(here, self.told(name).values) * np.exp(logs)
+        wide = np.exp(quantile(level, None) * rule.scatter.of(time))
+        return RowForecast(time, time / wide, time * wide)
+
+    @cached_property
+    def belief(self) -> ParameterPosterior:
+        """Of the machine's parameters, anchors counted as far as they are believed."""
+        return self.accepted.belief if self.accepted else self._before
+
+    @cached_property
+    def accepted(self) -> PosteriorWeight | None:
+        """What the anchors change; None where there are none."""
+        if not self._anchors:
+            return None
+        logs = [self._plain_rule(form.name).factor.logs(form) for form in self._anchors]
+        return accepted(self._before, self._anchors, np.concatenate(logs))
+
+    @cached_property
+    def _before(self) -> ParameterPosterior:
+        return believed(self.classes, self.machines, self.machine, self.similarity, self.without)
+
+    def rule(self, name: str) -> Rule:
+        """Of one class of operations."""
+        plain = self._plain_rule(name)
+        changed = self.accepted
+        if changed is None or self._by_name[name].of(self.machine.name, self.without):
+            return plain
+        result = plain
+        if changed.shares[name]:
+            values = self._before.values(name), self.belief.values(name)
+            weighted = DistanceWeighted(self.machine, values[0], *values, *changed.range[name])
+            result = replace(result, factor=replace(result.factor, weighted=weighted, known={}))
+        if name in changed.errors:
+            anchors = [form for form in self._anchors if form.name == name]
+            predicted = joined_times(anchors) * np.exp(-changed.errors[name])
+            result = replace(
+                result, scatter=widened(plain.scatter, changed.errors[name], predicted, self.similarity.tails)
+            )
+        return result
+
+    @cached_property
+    def _by_name(self) -> dict[str, KernelClass]:
+        return {one.name: one for one in self.classes}
+
+    @cached_property
+    def _rules(self) -> dict[str, Rule]:
+        return {}
+
+    @cached_property
+    def _anchors(self) -> list[OperationTimes]:
+        return [form for form in self.measured if form.name in self._by_name]
+
+    def told(self, name: str) -> ClassParameters:
+        """What is known of the machine's parameters of a class, anchors counted; of any other, what is usual."""
+        if self.accepted:
+            return self.accepted.belief.told(name)
+        return self._by_name.get(name, KernelClass(DEFAULT, ())).told(self.machine, self.similarity, self.without)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Classes of operations of which some machine's times were fitted."""
+        return frozenset(self._by_name)
+
+    @property
+    def unused(self) -> list[OperationTimes]:
+        """Rows measured on the machine of classes of which no machine's times were fitted: they move nothing."""
+        return [form for form in self.measured if form.name not in self._by_name]
+
+    def _sources(self, one: KernelClass) -> list[MachineFit]:
+        return one.others(self.machine.name, self.without)
+
+    def _plain_rule(self, name: str) -> Rule:
+        """Without anchors."""
+        if name not in self._rules:
+            one = self._by_name[name]
+            fit = one.of(self.machine.name, self.without)
+            if fit is None:
+                rule = self._transferred(one)
+            elif one.rows.get(fit.machine):
+                rule = repeated(one, fit, self.similarity)
+            else:
+                alone = max(NORMAL * fit.scatter, LEAST_NOISE)
+                rule = Rule(ShapeFactor(one, {}), Scatter(alone, alone))
+            doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
+            self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
+        return self._rules[name]
+
+    def _transferred(self, one: KernelClass) -> Rule:
+        closest = self._closest(one)
+        if one.scatters:
+            return Rule(ShapeFactor(one, {}), one.scatters[closest])
+        return transferred(one, self._sources(one), self.machines, self.machine, closest, self.similarity)
+
+    def _closest(self, one: KernelClass) -> int:
+        return max((shared_words(self.machine.family, fit.family) for fit in self._sources(one)), default=0)
 
 
 def variant_name(machine: str, library: str) -> str:

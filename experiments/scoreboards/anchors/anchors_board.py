@@ -32,11 +32,10 @@ from slipstick.estimators.fitting.fitted_model import LawFit, LawRows
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
 from slipstick.estimators.fitting.updated_model import LawKnown, open_to, with_known
 from slipstick.estimators.fitting.user_rows import chosen
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, Forecast
 from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.next_measurements import next_rows
 from slipstick.estimators.gpu.transfer.operation_times import Anchor, OperationTimes, joined_times, taken, thinned
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, noise_floor, roofline
 from slipstick.experiments.scoreboards.gpu import gpu_data
 from slipstick.experiments.scoreboards.gpu.gpu_cases import BLACKWELL, HOPPER, cases

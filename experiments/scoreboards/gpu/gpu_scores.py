@@ -11,8 +11,8 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.scores import LEVEL, coverage, interval_score, width
+from slipstick.estimators.gpu.transfer.device_calibration import RowForecast
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, violations
-from slipstick.estimators.gpu.transfer.unmeasured_machine import RowForecast
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase
 from slipstick.experiments.scoreboards.gpu.gpu_tables import OperationBoard

@@ -15,11 +15,10 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
 from slipstick.estimators.fitting.similarity_weights import fitted_similarity
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, Forecast, RowForecast
 from slipstick.estimators.gpu.transfer.device_fits import SAMPLE, fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.pooling_constants import GRAPH_LAUNCH
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast, RowForecast
 from slipstick.experiments.calibrate.leave_one_device_out_report import four_numbers, roofline
 from slipstick.experiments.scoring.unseen_answers import unseen_group
 from slipstick.hwmodels.catalog import machine

@@ -30,7 +30,7 @@ from slipstick.estimators.fitting.similarity_weights import (
     fitted_similarity,
 )
 from slipstick.estimators.gpu.transfer import devices_file
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name, variant_name
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, Forecast, device_name, variant_name
 from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.kernel_class import (
     KernelClass,
@@ -43,7 +43,6 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, joined_times
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.transfer_bands import LeaveOneOutDevice, at_least, left, of_one_source
-from slipstick.estimators.gpu.transfer.unmeasured_machine import Forecast
 from slipstick.experiments.calibrate.leave_one_device_out_report import roofline
 from slipstick.experiments.calibrate.public_data import needed_folder
 from slipstick.experiments.question.registry import CALIBRATIONS
