@@ -22,7 +22,7 @@ ALL, WITHOUT = "all machines", "without"
 ALIKE = (1.0,) * (MOST_WORDS + 1)
 DIFFERENCES = ("kind", "type", "stored", "role", "many")
 """In what a class of kernels may differ from its substitute: kind of operation, data type, type of stored numbers, role
-in a step of a language model, and whether it is one product or query or many (`gpu/fallback_class.py`)."""
+in a step of a language model, and whether it is one product or query or many (`gpu/transfer/kernel_class.py`)."""
 ROWS, SINGLE = ("weights", "errors", "shaped"), ("scatter", "library", "memory", "tails", "one_source")
 """Names of the numbers: one for 0, 1, 2 and 3 words shared, and single ones."""
 

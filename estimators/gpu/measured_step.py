@@ -1,8 +1,9 @@
 """A workload by measured kernels, issued by one host or shared out over many devices: the default answer of GPUs.
 
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
-measured take the nearest one's fit with a wider band (`fallback_class`). A user's calibration may be of machines of any
-kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them class by class.
+measured take the nearest one's fit with a wider band (`kernel_class.fallback_class_for`). A user's calibration may be
+of machines of any kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them
+class by class.
 
 Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
 networks speak for them everywhere. For the other kinds a machine's own measurements stand alone; a machine without any
@@ -32,7 +33,6 @@ from slipstick.estimators.composition.composed_estimator import ComposedEstimato
 from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
 from slipstick.estimators.fitting.fitted_file import FittedFile
-from slipstick.estimators.gpu.fallback_class import fallback_class_for
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
     LIBRARY,
@@ -61,7 +61,7 @@ from slipstick.estimators.gpu.programs.program_kernels import (
 from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, technology
+from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, fallback_class_for, technology
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
 from slipstick.estimators.gpu.transfer.parameter_priors import inside
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
-from slipstick.estimators.gpu.fallback_class import differences, fallback_class_for
+from slipstick.estimators.gpu.transfer.kernel_class import differences, fallback_class_for
 
 ALIKE = SimilarityWeights((1.0, 2.0, 4.0, 8.0), 0.1, 0.5, 0.5, substitute_spread=(0.1, 0.3, 0.2, 0.5, 0.25))
 CLASSES = (

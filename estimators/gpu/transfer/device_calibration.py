@@ -30,7 +30,6 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     NORMAL,
     ClassParameters,
     KernelClass,
-    MachineFit,
     Scatter,
     between_libraries,
     library_spreads,
@@ -148,33 +147,22 @@ class Forecast:
         """Rows measured on the machine of classes of which no machine's times were fitted: they move nothing."""
         return [form for form in self.measured if form.name not in self._by_name]
 
-    def _sources(self, one: KernelClass) -> list[MachineFit]:
-        return one.others(self.machine.name, self.without)
-
     def _plain_rule(self, name: str) -> Rule:
         """Without anchors."""
         if name not in self._rules:
             one = self._by_name[name]
-            fit = one.of(self.machine.name, self.without)
-            if fit is None:
-                rule = self._transferred(one)
-            elif one.rows.get(fit.machine):
+            fit, sources = one.of(self.machine.name, self.without), one.others(self.machine.name, self.without)
+            closest = max((shared_words(self.machine.family, other.family) for other in sources), default=0)
+            if fit and one.rows.get(fit.machine):
                 rule = repeated(one, fit, self.similarity)
+            elif fit or one.scatters:
+                alone = Scatter(*2 * [max(NORMAL * fit.scatter, LEAST_NOISE)]) if fit else one.scatters[closest]
+                rule = Rule(ShapeFactor(one, {}), alone)
             else:
-                alone = max(NORMAL * fit.scatter, LEAST_NOISE)
-                rule = Rule(ShapeFactor(one, {}), Scatter(alone, alone))
+                rule = transferred(one, sources, self.machines, self.machine, closest, self.similarity)
             doubt = between_libraries(self.libraries, name) if any(source.library for source in one.fits) else 0.0
             self._rules[name] = replace(rule, scatter=replace(rule.scatter.wider(doubt), common=doubt))
         return self._rules[name]
-
-    def _transferred(self, one: KernelClass) -> Rule:
-        closest = self._closest(one)
-        if one.scatters:
-            return Rule(ShapeFactor(one, {}), one.scatters[closest])
-        return transferred(one, self._sources(one), self.machines, self.machine, closest, self.similarity)
-
-    def _closest(self, one: KernelClass) -> int:
-        return max((shared_words(self.machine.family, fit.family) for fit in self._sources(one)), default=0)
 
 
 def variant_name(machine: str, library: str) -> str:

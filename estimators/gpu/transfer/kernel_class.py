@@ -5,6 +5,10 @@ Few physical parameters, each with a prior, are fitted to every measured machine
 of those machines, in which relatives weigh more (same chip, same generation, same vendor) and badly described machines
 less, drawn towards the prior. Its error is measured by leaving each measured machine out in turn: those residuals
 are also the band of a new machine.
+
+A class that nobody measured has a substitute, which is less sure. Both types of 16 bits run on the same silicon at the
+same rate; what moves every byte once reaches the share of the bandwidth that additions reach, in every type;
+convolutions in the types of the matrix units are products on them.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +28,8 @@ from slipstick.common.records import FrozenDict
 from slipstick.common.size_column import Sized, where
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.fitted_file import load_fitted
-from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
-from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, ROWWISE
+from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
+from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, OF_STEPS, ROWWISE
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import (
@@ -38,8 +42,12 @@ from slipstick.estimators.gpu.transfer.pooling_constants import (
     ROTATION_UNSTATED,
     UNKNOWN,
 )
-from slipstick.hwmodels.machine import Machine
+from slipstick.hwmodels.machine import HALF, Machine
+from slipstick.workloads.graph.kinds import SIZE_BYTES, family_of
 from slipstick.workloads.graph.workload import Op
+
+SINGLE = ("float32", "float64")
+"""Types of vector engines; matrix engines multiply the others."""
 
 
 @dataclass(frozen=True)
@@ -336,3 +344,63 @@ def times(forms: Sequence[OperationTimes], values: Mapping[str, float]) -> Float
     """Seconds of rows on their machine with given parameters."""
     formula = RowFormula.of(MODEL, forms)
     return formula.evaluate({f"{PREFIX}{name}": value for name, value in values.items()})
+
+
+@dataclass(frozen=True)
+class FallbackClass:
+    """A measured class as the substitute of another; `spread` is added to its scatter (standard deviations, log time).
+
+    It is that of all differences of the two, as classes of one machine differ that were both measured
+    (``slipstick validate --refit operations``).
+    """
+
+    measured: str
+    spread: float
+
+
+def fallback_class_for(name: str, measured: Collection[str], similarity: SimilarityWeights) -> FallbackClass | None:
+    """The measured class nearest to one (`class_of`); None where none resembles it.
+
+    Of several that are as near, one whose type runs on the same engine, and is as wide.
+    """
+    wanted, near = _parts(name), []
+    for other in sorted(measured):
+        differ = differences(name, other)
+        if differ is not None:
+            dtype = _parts(other).dtype
+            wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / SIZE_BYTES.get(wanted.dtype, 1)))
+            spread = math.hypot(*(similarity.spreads[one] for one in differ))
+            near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
+    return FallbackClass(min(near)[-1], min(near)[0]) if near else None
+
+
+def differences(name: str, other: str) -> tuple[str, ...] | None:
+    """In which of `DIFFERENCES` a measured class differs from one whose substitute it may be; None where it may not."""
+    wanted, known = _parts(name), _parts(other)
+    family = family_of(wanted.kind)
+    moves = (family.streams or family.follows) and known.kind == "elementwise"
+    tiles = (wanted.kind, known.kind) == ("convolution", "gemm") and not {wanted.dtype, known.dtype} & {*SINGLE}
+    less = known.role in ("", wanted.role) and known.stored in ("", wanted.stored)
+    if not less or not (wanted.kind == known.kind or moves or tiles):
+        return None
+    alike = not family.product or wanted.dtype == known.dtype or {wanted.dtype, known.dtype} <= {*HALF}
+    differ = {name for name, value in known._asdict().items() if value != wanted._asdict()[name]}
+    differ -= {"many"} if "kind" in differ else set()
+    return tuple(one for one in DIFFERENCES if one in differ | (set() if alike else {"type"}))
+
+
+class _NameParts(NamedTuple):
+    """Of the name of a class (`class_of`); "" for those that it lacks."""
+
+    kind: str
+    dtype: str
+    many: str
+    role: str
+    stored: str
+
+
+def _parts(name: str) -> _NameParts:
+    kind, dtype, *rest = name.split(".")
+    many = rest.pop(0) if rest and rest[0] not in OF_STEPS else ""
+    role, stored, *_ = (*rest, "", "")
+    return _NameParts(kind, dtype, many, role, stored)

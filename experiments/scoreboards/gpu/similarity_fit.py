@@ -31,7 +31,6 @@ from slipstick.estimators.fitting.formula_model import expected
 from slipstick.estimators.fitting.prediction_bands import WORTH, stretch
 from slipstick.estimators.fitting.scores import normal_spread
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
-from slipstick.estimators.gpu.fallback_class import differences
 from slipstick.estimators.gpu.kernels.kernel_classes import of_step
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
 from slipstick.estimators.gpu.transfer.kernel_class import (
@@ -39,6 +38,7 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     PREFIX,
     KernelClass,
     MachineFit,
+    differences,
     kind_of,
     of_one_chip,
     pooled,
