@@ -25,6 +25,7 @@ from slipstick.experiments.calibrate.operation_measurements import read_operatio
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.question import question
 from slipstick.hwmodels.catalog import machine
+from slipstick.workloads.graph.kinds import operation
 from slipstick.workloads.graph.workload import Workload
 from slipstick.workloads.layers.single import elementwise
 from tests.estimators.test_devices import EFFICIENCY, streams
@@ -115,6 +116,17 @@ def test_answers_weigh_distance_as_forecasts_do(made: DeviceCalibration) -> None
         said.append(question(net, new.machine, calibration=known).answer().time)
     assert 1.02 < told[1] / told[0] < 1.2
     assert said[1] / said[0] == pytest.approx(told[1] / told[0], rel=0.01)
+
+
+def test_anchors_of_additions_move_a_norm_that_nobody_timed(made: DeviceCalibration) -> None:
+    """Its substitute is the addition, whose formula has no cycles a step: such are as usual. Twice as slow at most."""
+    new = streams("l40s", 0.78, rows=80)
+    slow = replace(new, times=new.times * 2).some(np.arange(8))
+    norm = operation("n", "norm", {"elements": 2**26, "groups": 2**14}, "float32", {"function": "layer"})
+    net = Workload("norm", (norm,), metadata={"work": "kernel"})
+    known = [MeasuredOperations(replace(made, anchors=rows)) for rows in ((), (slow,))]
+    before, after = (question(net, new.machine, calibration=one).answer().time for one in known)
+    assert before < after <= 2.1 * before
 
 
 def test_next_rows_narrow_what_is_left(made: DeviceCalibration) -> None:

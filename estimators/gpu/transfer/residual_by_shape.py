@@ -13,7 +13,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.expressions import symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import amount_of
-from slipstick.estimators.gpu.kernels.kernel_classes import entry
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, entry
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.anchor_constants import LENGTH
 from slipstick.estimators.gpu.transfer.kernel_class import KernelClass, Scatter, kind_of, times
@@ -52,7 +52,10 @@ class DistanceWeighted:
         `shaped`: logarithm of the rows' shape factors, shape (rows,).
         """
         here = [replace(form, machine=self.machine)]
-        plain, before, after = (np.log(times(here, values)) for values in (self.sources, self.before, self.after))
+        usual = vars(KernelParameters())  # of a substitute: other kinds have parameters that its own formula lacks
+        plain, before, after = (
+            np.log(times(here, {**usual, **values})) for values in (self.sources, self.before, self.after)
+        )
         return np.asarray((1 - distance_weight(plain + shaped, self.low, self.high)) * (before - after))
 
 
