@@ -21,14 +21,17 @@ from slipstick.estimators.gpu.programs.program_classes import FEATURES, features
 from slipstick.estimators.gpu.programs.program_kernels import (
     LEVELS,
     NAME,
+    OVERLAP,
     SHAPED,
     SIDES,
+    SOURCE,
     ProgramParameters,
     ProgramRuntimes,
+    form_of_sides,
+    sides,
     slowness,
 )
 from slipstick.estimators.gpu.programs.program_priors import BEFORE
-from slipstick.estimators.gpu.programs.program_sides import OVERLAP, form_of_sides, sides
 from slipstick.estimators.roofline.roofline import product_of_fields
 from slipstick.estimators.schedules.host_constants import STEP_CLOCK
 from slipstick.estimators.symbolic.formula import Formula
@@ -70,7 +73,7 @@ class BoundModel(ProgramRuntimes):
     def formula(self, op: Op, machine: Machine) -> Formula:
         """See `sides`."""
         main = symbol("operation.bytes_moved") / product_of_fields(machine.bandwidth_factors(machine.main_memory))
-        return Formula(getattr(sides(op, machine), self.bound, main), "s", "program_sides")
+        return Formula(getattr(sides(op, machine), self.bound, main), "s", SOURCE)
 
 
 def bounds(operations: Sequence[Op], machine: Machine) -> Bounds:
