@@ -378,8 +378,8 @@ def measured_step(
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
     second = TorchProgram(device.programs, estimator.schedule)
-    timed_types = all(one.op.dtype in (*PLAIN, *HALF) for one in spent)
-    other = _by_programs(second, workload, machine, run) if timed_types and not links else None
+    asked = not links and {one.op.dtype for one in spent} <= {*PLAIN, *HALF} and {*map(device.share, computed)} != {1.0}
+    other = _by_programs(second, workload, machine, run) if asked else None  # where it says all, it is no second one
     apart = 0.0 if other is None else abs(log(other / time)) / quantile(DEFAULT_LEVEL, None)
     leaves = apart > hypot(every, odd) * (1 + LEAST_WIDENING)
     linked, crossing = _by_dies(estimator, workload, machine, run, time)
