@@ -3,42 +3,34 @@
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
 measured take the nearest one's fit with a wider band (`kernel_class.fallback_class_for`). A user's calibration may be
 of machines of any kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them
-class by class.
-
-Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
-networks speak for them everywhere. For the other kinds a machine's own measurements stand alone; a machine without any
-takes both in log time, by how many relatives of its generation each has.
+class by class (`programs/shared_kernels.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
-from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError
-from slipstick.common.formatting import ratio_shown, share_shown, shown
+from slipstick.common.formatting import ratio_shown, shown
 from slipstick.common.records import FrozenDict, Same
 from slipstick.common.size_column import Sized, hypot, is_column, log, number, smallest, where
 from slipstick.estimators.base.conditions import LEAST_WIDENING, UNMEASURED, Condition, uncounted_condition, widening
 from slipstick.estimators.base.estimate import DEFAULT_LEVEL, quantile
-from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.base.schedule_model import Schedule
 from slipstick.estimators.composition.composed_estimator import ComposedEstimator
 from slipstick.estimators.composition.workload_cache import as_compiled, bound_with
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.gpu.gpu_bands import (
     LEAST_SHARE,
     LIBRARY,
     ROWS,
     UNEVEN,
-    Spent,
     band,
     of_libraries,
     outside,
@@ -50,172 +42,29 @@ from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, cl
 from slipstick.estimators.gpu.kernels.recurrent_law import PYTORCH, recurrent_kernels, stack_of
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import (
-    CLASS_SPREAD,
-    HOST,
-    NAME,
-    SPREAD,
     ProgramRuntimes,
-    program_fit,
-    programs_scatter,
 )
-from slipstick.estimators.gpu.programs.shared_kernels import GROUPED, SharedKernels, shared_name
+from slipstick.estimators.gpu.programs.shared_kernels import (
+    PLAIN,
+    SharedKernels,
+    in_programs,
+    of_others,
+    program_shares,
+    programs_spread,
+)
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
-from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration, device_name
-from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, fallback_class_for, technology
-from slipstick.estimators.gpu.transfer.operation_times import OperationTimes
-from slipstick.estimators.gpu.transfer.parameter_priors import inside
+from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
+from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, fallback_class_for
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 from slipstick.estimators.gpu.transfer.residual_by_shape import ResidualByShape, ShapeFactor
 from slipstick.estimators.interconnect.collectives import Collectives, DeviceAndCollectives
-from slipstick.estimators.roofline.roofline import on_vector_units, rounds_convolutions
-from slipstick.estimators.schedules.host_constants import UNSEEN_KIND
+from slipstick.estimators.roofline.roofline import on_vector_units
 from slipstick.estimators.schedules.host_issue import HostIssue
-from slipstick.hwmodels.catalog import aliases
-from slipstick.hwmodels.catalog import machine as catalogued
-from slipstick.hwmodels.catalog.names import exact
+from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import HALF, Machine
 from slipstick.hwmodels.machine_kind import machine_kind
 from slipstick.workloads.graph.kinds import PRODUCT, family_of
-from slipstick.workloads.graph.workload import Op, Workload
-
-IMAGE_NETWORKS = (
-    "convolutions, pooling and norms of images in 16 bits: as image networks on an RTX 3090 and an RTX 4090"
-)
-IN_NETWORKS = ("convolution", GROUPED, "pool", "upsample", "norm.batch", "norm.group")
-"""What image networks have and tables of single kernels lack: layouts, depthwise and grouped windows, small images."""
-IN_BOTH = ("gemm", "attention", "softmax", "norm.layer", "elementwise", "move", "reduction", "gather")
-STREAMS = ("elementwise", "move", "reduction", "gather")
-"""Of these what only moves bytes, as in every network; layer norms and softmax of 16 bits are hardly in those timed."""
-TF32 = "tfloat32"
-PLAIN = ("float32", TF32, "int64", "int32", "bool")
-"""Types of the programs in float32: of their numbers, places and masks, and what PyTorch rounds them to."""
-MAKER, ANOTHER_MAKER, ANOTHER_CLASS = "nvidia", "maker", "class of GPU"
-"""Of the devices on which programs of PyTorch were timed; names of conditions on others."""
-GENERATION = 2
-"""Words of the family (maker, generation) that a relative shares."""
-
-
-def program_shares(
-    known: DeviceCalibration, machine: Machine, operations: Iterable[Op], *, programs: bool = False
-) -> FrozenDict[float]:
-    """Share of whole programs in the log time of each name (`shared_name`) that they were fitted to: in 16 bits,
-    convolutions in TF32, which nobody timed by themselves, and those in groups on every machine and in every type; none
-    in what a user timed: rows on the machine, and classes of a calibration that keeps its rows.
-
-    `programs`: whether they are a program's forward pass, which was timed in float32 on machines like this. What moves
-        bytes takes them in 16 bits as in float32.
-    """
-    if not _queues_kernels(machine):
-        return FrozenDict()
-    shares: dict[str, float] = {}
-    rows = [one for one in known.anchors if one.machine.name == machine.name]
-    rows += [form for one in known.classes for forms in one.rows.values() for form in forms]
-    anchored = {(_grouped_kind(one), one.op.dtype) for one in rows}
-    rounds = rounds_convolutions(machine)
-    for name in sorted({shared_name(op) for op in operations}):
-        part, _, dtype = name.rpartition(".")
-        kind = part.partition(".")[0]
-        if (GROUPED if part == GROUPED else kind, dtype) in anchored or part not in (*IN_NETWORKS, *IN_BOTH):
-            continue
-        if part == GROUPED:
-            share = 1.0
-        elif dtype in PLAIN:
-            share = float(rounds and (programs or name == f"convolution.{TF32}"))
-        elif dtype not in HALF or (family_of(kind) is PRODUCT and on_vector_units(machine, dtype)):
-            continue  # those programs multiplied 16 bits on matrix units
-        else:
-            streams = programs and rounds and part in STREAMS
-            share = 1.0 if part in IN_NETWORKS or streams else _share(known, machine, kind, dtype)
-        if share:
-            shares[name] = share
-    return FrozenDict(shares)
-
-
-def _grouped_kind(form: OperationTimes) -> str:
-    """The kind of what a user timed; convolutions in groups are one of their own, of which dense ones say nothing."""
-    return GROUPED if form.op.kind == "convolution" and form.op.dims["groups"] != 1 else form.op.kind
-
-
-def in_programs(shares: Mapping[str, float]) -> list[str]:
-    """Whose times stand behind the shares of programs: a line for each of the two fits, and of what neither timed."""
-    of_type = {name: name.rpartition(".")[2] for name in sorted(shares)}
-    half = [IMAGE_NETWORKS] if any(one in HALF for one in of_type.values()) else []
-    plain = ", ".join(name for name, one in of_type.items() if one in PLAIN)
-    others = ", ".join(name for name, one in of_type.items() if one not in (*PLAIN, *HALF))
-    made = [*half, *([f"{plain}: {timed_programs()}"] if plain else [])]
-    return [*made, *([f"{others}: as programs in other types, timed in none of these"] if others else [])]
-
-
-@cache
-def timed_programs() -> str:
-    """Whose times the programs in float32 are: how many were fitted, and of which devices, as the fit says."""
-    fitted = program_fit()
-    count = next(one.rows for one in fitted.it.outer if one.kind == "programs in float32")
-    seen = fitted.it.fit(NAME).seen(HOST) - {one.name for one in networks_on(fitted)}
-    hosts = sorted({host.split("_")[0] for host in seen})
-    return f"as {count:,} times of programs on {', '.join(hosts)} show"
-
-
-@cache
-def networks_on(fitted: Same[FittedFile]) -> tuple[Machine, ...]:
-    """GPUs on which image networks were timed: the hosts of the other programs are no machines of the catalogue."""
-    names = (exact(host, aliases()) for host in sorted(fitted.it.fit(NAME).seen(HOST)))
-    return tuple(catalogued(name) for name in names if name)
-
-
-def _share(known: DeviceCalibration, machine: Machine, kind: str, dtype: str) -> float:
-    """Of programs, for a kind that was timed both ways."""
-    networks = networks_on(program_fit(known.programs))
-    if machine.name in [one.name for one in networks]:
-        return 1.0
-    relatives = [one.family for one in networks if shared_words(one.family, machine.family) >= GENERATION]
-    of_programs = sum(_family_similarity(known, family, machine) for family in relatives)
-    substitute = fallback_class_for(f"{kind}.{dtype}", [one.name for one in known.classes], known.similarity_weights)
-    fits = [fit for one in known.classes if substitute and one.name == substitute.measured for fit in one.fits]
-    timed = {device_name(known.machines[fit.machine]): fit.family for fit in fits}
-    if machine.name in timed:
-        return 0.0
-    return of_programs / (of_programs + sum(_family_similarity(known, family, machine) for family in timed.values()))
-
-
-def _family_similarity(known: DeviceCalibration, family: str, machine: Machine) -> float:
-    return known.similarity_weights.weights[shared_words(family, machine.family)]
-
-
-def programs_spread(
-    known: DeviceCalibration, machine: Machine, spent: Sequence[Spent], without: Collection[str] = ()
-) -> FloatArray:
-    """Standard deviation of log time of what programs say of each operation on a machine, shape (operations,).
-
-    It is wider on GPUs of another maker, in 16 bits on those of a memory's technology (HBM, GDDR) that no timed machine
-    had, and in types that no program was timed in. `without`: names of conditions that add nothing: `ANOTHER_MAKER`,
-    `ANOTHER_CLASS`.
-    """
-    maker = 0.0 if machine.family.startswith(MAKER) or ANOTHER_MAKER in without else UNSEEN_KIND
-    timed = ANOTHER_CLASS in without or technology(machine) in _technologies(known)
-    sure = (*PLAIN, *HALF) if timed else PLAIN
-    facts = [SPREAD if one.op.dtype in sure else CLASS_SPREAD for one in spent]
-    return np.hypot([programs_scatter(known.programs, fact) for fact in facts], maker)
-
-
-def _technologies(known: DeviceCalibration) -> list[str]:
-    """Of the memory of GPUs on which image networks were timed in 16 bits, one for each."""
-    return [technology(one) for one in networks_on(program_fit(known.programs))]
-
-
-def of_others(known: DeviceCalibration, machine: Machine, spent: Sequence[Spent]) -> list[Condition]:
-    """That programs on GPUs of another maker, or in 16 bits of another class, speak of much of a step."""
-    there, made = _technologies(known), list[Condition]()
-    half = f"16 bits as in networks on {len(there)} GPUs with {' and '.join(sorted(set(there)))}"
-    for name, strange, words, some in (
-        (ANOTHER_MAKER, not machine.family.startswith(MAKER), "convolutions as on GPUs of another maker", spent),
-        (ANOTHER_CLASS, technology(machine) not in there, half, [one for one in spent if one.op.dtype in HALF]),
-    ):
-        share = sum(one.contribution * one.programs for one in some) / (sum(one.contribution for one in spent) or 1.0)
-        if strange and share >= LEAST_SHARE:
-            made.append(Condition(name, f"{words}: {share_shown(share)} of the time", "unmeasured"))
-    return made
-
+from slipstick.workloads.graph.workload import Workload
 
 SECOND = "second model"
 CERTAIN = 1.0
@@ -308,8 +157,11 @@ def _in_a_row(name: str, values: Mapping[str, float], machine: Machine) -> dict[
 
     Kernels of a step (`of_step`) are several, of which the fit's overhead is the time of the small ones: it stays.
     """
-    known = inside(values)
-    known |= {n: min(known[n], CERTAIN) for n in ("compute_efficiency", "memory_efficiency") if n in known}
+    ends = {
+        n: (one.low, CERTAIN if n.endswith("_efficiency") else one.high)
+        for n, one in declared(KernelParameters).items()
+    }
+    known = {n: float(np.clip(value, *ends[n])) for n, value in values.items()}
     return {**known, "overhead": known["overhead"] if of_step(name) or not _queues_kernels(machine) else 0.0}
 
 

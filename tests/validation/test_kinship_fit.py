@@ -14,7 +14,8 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.measured_step import measured_step, program_shares
+from slipstick.estimators.gpu.measured_step import measured_step
+from slipstick.estimators.gpu.programs.shared_kernels import program_shares
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula

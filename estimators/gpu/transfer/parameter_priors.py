@@ -20,7 +20,6 @@ import numpy as np
 
 from slipstick.common.array_types import FloatArray
 from slipstick.estimators.fitting.similarity_weights import SimilarityWeights
-from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.transfer.kernel_class import (
     DEFAULT,
     ClassParameters,
@@ -29,7 +28,6 @@ from slipstick.estimators.gpu.transfer.kernel_class import (
     pooled,
     weights,
 )
-from slipstick.estimators.symbolic.formula import declared
 from slipstick.hwmodels.machine import Machine
 
 
@@ -56,12 +54,6 @@ class ParameterPosterior:
     def told(self, name: str) -> ClassParameters:
         """What is known of a class."""
         return ClassParameters(self.values(name), self.noise[name], self.notes[name])
-
-
-def inside(values: Mapping[str, float]) -> dict[str, float]:
-    """Parameters of a class (`KernelParameters`, in SI units), by name, moved into their bounds."""
-    bounds = declared(KernelParameters)
-    return {p: float(np.clip(value, bounds[p].low, bounds[p].high)) for p, value in values.items()}
 
 
 def believed(

@@ -15,11 +15,11 @@ from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawRows
-from slipstick.estimators.gpu.measured_step import ANOTHER_CLASS, STREAMS, measured_step, program_shares
+from slipstick.estimators.gpu.measured_step import measured_step
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_kernels import NAME, PROGRAMS_FILE, ProgramRuntimes, program_values
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
-from slipstick.estimators.gpu.programs.shared_kernels import SharedKernels
+from slipstick.estimators.gpu.programs.shared_kernels import ANOTHER_CLASS, STREAMS, SharedKernels, program_shares
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.cli.cli import run
