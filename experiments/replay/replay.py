@@ -16,7 +16,7 @@ from slipstick.common.errors import InputError
 from slipstick.common.formatting import ends_shown, shortened, shown
 from slipstick.common.readers import read_json, require_mapping, unknown_name
 from slipstick.common.renamed_arguments import checked
-from slipstick.estimators.gpu.kernels.traced_kernels import between_vendors, dtype_on, in_dtype
+from slipstick.estimators.gpu.kernels.traced_kernels import between_vendors, dtype_on
 from slipstick.estimators.schedules.trace_replay import graph_of
 from slipstick.experiments.replay.read_files import TOP, Holding, ReadOptions, read_any
 from slipstick.experiments.replay.trace_whatif import COLUMNS, TERMS, TraceChange, trace_whatif
@@ -29,6 +29,7 @@ from slipstick.workloads.importers.timeline import READERS, graph_of_events, rea
 from slipstick.workloads.importers.traces.chakra_graph import LIMIT_BYTES, chakra_graph, has_durations
 from slipstick.workloads.importers.traces.kernel_shapes import ARGUMENTS, LISTS, kernel_operations
 from slipstick.workloads.importers.traces.trace_graph import TraceGraph
+from slipstick.workloads.transforms.dtype import rewritten
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +106,7 @@ def step_named(path: str, read: LoadedTrace) -> str:
 
 def _as_run(op: Op, machine: Machine) -> Op:
     """The operation in the dtype that the frameworks run it in there: convolutions of float32 are rounded on some."""
-    dtype = dtype_on(machine, op.name, op.dtype) if op.kind == "convolution" else op.dtype
-    return in_dtype(op, dtype)
+    return rewritten(op, dtype_on(machine, op.name, op.dtype)) if op.kind == "convolution" else op
 
 
 RUNTIMES = ("compiled", "graph_replay")

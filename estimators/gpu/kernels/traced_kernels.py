@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -26,9 +26,9 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.roofline.roofline import rounds_convolutions
 from slipstick.estimators.symbolic.formula import CheckedParameters, Parameter
 from slipstick.hwmodels.machine import Machine
-from slipstick.workloads.graph.cost import Cost
-from slipstick.workloads.graph.kinds import PRODUCT, family_of, operation
+from slipstick.workloads.graph.kinds import PRODUCT, family_of
 from slipstick.workloads.graph.workload import Op
+from slipstick.workloads.transforms.dtype import rewritten
 
 Resource = Literal["matrix", "memory", "link", "host_link"]
 
@@ -197,21 +197,11 @@ def predicted(op: Op, dtype: str, machine: Machine) -> float | None:
     share = matrix * (ROUNDED if dtype == "tfloat32" else 1.0)
     parameters = KernelParameters(compute_efficiency=share, memory_efficiency=memory)
     try:
-        op = in_dtype(op, dtype)
-        (time,) = TiledRoofline(FrozenDict(default=parameters)).times((op,), _without_launch(machine))
+        model = TiledRoofline(FrozenDict(default=parameters))
+        (time,) = model.times((rewritten(op, dtype),), _without_launch(machine))
     except InputError:
         return None
     return float(time) if np.isfinite(time) and time > 0 else None
-
-
-def in_dtype(op: Op, dtype: str) -> Op:
-    """The same operation in another dtype; rounded to tfloat32, only its matrix arithmetic is."""
-    if dtype == op.dtype:
-        return op
-    if dtype == "tfloat32":
-        rounded = {name.replace("flop.matrix.float32", "flop.matrix.tfloat32"): v for name, v in op.cost.items()}
-        return replace(op, dtype=dtype, cost=Cost(rounded))
-    return operation(op.name, op.kind, op.dims, dtype, op.attributes, times=op.times)
 
 
 @lru_cache(maxsize=64)
