@@ -10,7 +10,7 @@ LAYERS = ("slipstick/common", "hwmodels", "workloads", "estimators", "experiment
 LABORATORY = ("experiments/papers/", "experiments/scoreboards/", "experiments/scoring/")
 CALLS = re.compile(r"scipy(\.|\s+import\s+)optimize")
 ALLOWED = {
-    "estimators/gpu/transfer/kernel_class.py": "kernels of one machine, pooled over machines",
+    "estimators/gpu/transfer/device_fits.py": "kernels of one machine, pooled over machines",
     "estimators/fitting/least_squares.py": "any estimator's parameters to a user's measurements",
     "estimators/fitting/parameter_intervals.py": "profile likelihood of those",
     "estimators/fitting/student_t.py": "how long the tails of errors are",
