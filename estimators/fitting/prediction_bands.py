@@ -3,7 +3,7 @@
 Folds that leave whole groups out: a fit is judged on devices, models or sources of which it saw no row.
 
 A fold names row numbers, nothing else. With several keys a fold leaves out every row that shares *any* of them with
-what is scored: a model is unseen only if its twin of equal shapes on the same system is unseen as well. Whatever a
+what is scored: a model is unseen only if another of equal shapes on the same system is unseen as well. Whatever a
 procedure chooses, it chooses by the folds `within` a fold, so that the outer score stays blind to the choice.
 The order of folds follows the sorted names of the groups, never the order of the rows.
 """
@@ -146,8 +146,8 @@ def calibrated(law: TimeLaw, rows: LawRows, *keys: Key, least: float = 0.0, fact
     none open have the least of the factors, and none below 1: nothing was left out that would narrow their bands. The
     first key says the inner error. Rows of the group `UNGROUPED` of a key are known in all of its folds.
 
-    `least`: the least factor on bands: 1 where many groups are twins of others, which would narrow the band of a
-        stranger.
+    `least`: the least factor on bands: 1 where many groups nearly equal others, which would narrow the band of one
+        that is unlike all.
     `factors_by`: a level, such as the backend, each of whose groups has a factor on its bands beside these
         (`LawFit.band_factors`). Of each key it is the factor with which 80 % of the group's rows lie inside when they
         are left out, at least 1 where the group has rows of fewer than `FEWEST_GROUPS` of the key's; the factor is the

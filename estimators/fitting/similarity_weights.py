@@ -1,8 +1,9 @@
 """How much measurements of one machine count for another, and how much larger errors are the farther the relatives.
 
 The numbers are fitted by ``slipstick validate --refit operations``: every measured machine is left out in turn and
-predicted by the others, its twins known, its generation unknown, its vendor unknown. Beside those of all machines the
-file holds the numbers that are found without each generation and without each vendor; scoreboards take these.
+predicted by the others: other boards of its chip known, its generation unknown, its vendor unknown. Beside those of all
+machines the file holds the numbers that are found without each generation and without each vendor; scoreboards take
+these.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The folder of `slipstick validate --data` as the scoreboards read it: without the rows that cannot be scored.
 
-A stranger's table may hold a time that is none, a line that ends early, a row twice. One such row must not cost the
+A table from elsewhere may hold a time that is none, a line that ends early, a row twice. One such row must not cost the
 table, and none may vanish unsaid. So every table of the folder is read once at the door, beside the public table of its
 name; the boards read a copy without the bad rows, and each table that lost some has a skipped row that names them.
 """

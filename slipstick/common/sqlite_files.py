@@ -1,6 +1,6 @@
 """The one way into SQLite files: plain tables alone, bounded in rows, text and time; written only where they are ours.
 
-A database of a stranger may hold views, triggers, virtual tables and generated columns, which run SQL when a table is
+A database from elsewhere may hold views, triggers, virtual tables and generated columns, which run SQL when a table is
 read, pages that many others share, so that a small file is a table without end, or be damaged on purpose
 (https://www.sqlite.org/security.html). It is opened without its journal, nothing but SELECT is authorised, a schema
 with any of these is refused, and no query gives more rows or text than the file has bytes for.

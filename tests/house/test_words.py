@@ -93,7 +93,7 @@ RETIRED = frozenset(
 by distance and likeness, priors, warnings, what an input bounds, transfers of a cache, holdouts are called so."""
 OF_MODULES = RETIRED | {"held", "kept", "opened", "standing"}
 """Nor in one of a module or class: adjectives that stood for things; and no module is called `by_name`."""
-OF_FILES = {"doubts", "kinship"}
+OF_FILES = {"doubts"}
 """Keys of shipped files, which keep them until they are fitted again."""
 OLD_OPTIONS = RETIRED | RENAMED.keys()
 

@@ -44,7 +44,7 @@ from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import Workload
 from tests.estimators.test_devices import known_width
 
-KINSHIP = SimilarityWeights((0.5, 2.5, 25.0, 150.0), 0.05, 0.1, 0.1)
+SIMILARITY = SimilarityWeights((0.5, 2.5, 25.0, 150.0), 0.05, 0.1, 0.1)
 TAILS = 0.9
 FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-ga100", "nvidia-ampere-ga102", 2)]
 
@@ -52,7 +52,7 @@ FAMILIES = [("nvidia-ampere-ga100", "nvidia-ampere-ga100", 3), ("nvidia-ampere-g
 @pytest.mark.parametrize(
     ("one", "other", "shared"), [*FAMILIES, ("nvidia-a", "amd-a", 0), ("nvidia-x-y", "nvidia-z", 1)]
 )
-def test_kinship_counts_leading_words(one: str, other: str, shared: int) -> None:
+def test_families_share_leading_words(one: str, other: str, shared: int) -> None:
     assert shared_words(one, other) == shared
 
 
@@ -61,26 +61,26 @@ def fit(name: str, family: str, launch: float, scatter: float = 0.05) -> Machine
 
 
 def test_a_new_machine_takes_after_its_relatives() -> None:
-    """With a twin at 4 us and a stranger at 1 us, the new machine lies close to its twin."""
-    fits = [fit("twin", "nvidia-ampere-ga100", 4e-6), fit("stranger", "intel-knights-landing", 1e-6)]
-    value = pooled(fits, machine("a100-sxm-80gb"), KINSHIP)["overhead"]
+    """With its chip at 4 us and another maker at 1 us, the new machine lies close to its chip."""
+    fits = [fit("same chip", "nvidia-ampere-ga100", 4e-6), fit("another maker", "intel-knights-landing", 1e-6)]
+    value = pooled(fits, machine("a100-sxm-80gb"), SIMILARITY)["overhead"]
     assert 3.5e-6 < value < 4.1e-6
 
 
 def test_the_prior_counts_one() -> None:
-    """A stranger at 8 us counts half as much as the prior of 2 us: the logarithm moves by a third of the way."""
-    alone = pooled([fit("one", "amd-x", 8e-6)], machine("a100-sxm-80gb"), KINSHIP)
+    """Another maker at 8 us counts half as much as the prior of 2 us: the logarithm moves by a third of the way."""
+    alone = pooled([fit("one", "amd-x", 8e-6)], machine("a100-sxm-80gb"), SIMILARITY)
     assert alone["overhead"] == pytest.approx(2e-6 * 4 ** (1 / 3))
 
 
 def test_badly_described_machines_count_less() -> None:
-    share = weights([fit("good", "nvidia-a", 1e-6, 0.05), fit("bad", "nvidia-b", 1e-6, 0.45)], KINSHIP, "nvidia-c")
+    share = weights([fit("good", "nvidia-a", 1e-6, 0.05), fit("bad", "nvidia-b", 1e-6, 0.45)], SIMILARITY, "nvidia-c")
     assert share[1] / share[0] == pytest.approx(0.10 / 0.50)
 
 
 def test_pooling_over_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="no measured machine to pool over"):
-        pooled([], machine("l4"), KINSHIP)
+        pooled([], machine("l4"), SIMILARITY)
 
 
 def test_a_scatter_is_what_it_was_made_of() -> None:

@@ -1,17 +1,14 @@
 """Bricks as a text file: what somebody else's machine needs to run them, and nothing of the models they come from.
 
 A sheet holds each brick's operations with the shapes of its inputs and weights (no values), under its identity, in a
-drawn order. Models named beside one's own put their bricks among them as decoys. The file is data, so that a stranger's
-sheet can be measured: operations are those of `brick_operations` alone, arguments are named as the operation names
-them, and every brick runs on shapes first (`brick_rehearsal`), so that what it takes is bounded before memory is.
+drawn order. Models named beside one's own put their bricks among them as decoys. The file is data, so that
+another's sheet can be measured: every brick runs on shapes first, and what it takes is bounded before a byte is
+allocated.
 
-A brick of a stranger run on shapes alone, so that what it takes is known before a byte is allocated.
-
-Operations that a sheet of bricks may name: tensors in, tensors out, nothing else is touched.
-
-Listed by name and overload, because `torch.ops.aten` also holds operations that open files, print, change settings of
-the process or reach storage that is not theirs. Arguments are checked against the operation's own schema: torch.fx
-writes their names into Python source.
+Operations that a sheet may name take tensors and make tensors; nothing else is touched. They are listed by name and
+overload, because `torch.ops.aten` also holds operations that open files, print, change settings of the process or reach
+storage that is not theirs. Arguments are checked against the operation's own schema: torch.fx writes their names into
+Python source.
 """
 
 from __future__ import annotations

@@ -475,10 +475,10 @@ def _machines(data: Data) -> Iterator[Scored | ValidationRow]:
         raise MissingError(why_missing(SEQUENCES, data.scored if shared is not None else None))
     for name in sorted(set(judged.sequences.instance)):
         known = [other for other in sorted(set(shared.sequences.instance)) if other != name]
-        strangers = [other for other in known if other.partition(".")[0] != name.partition(".")[0]]
+        unrelated = [other for other in known if other.partition(".")[0] != name.partition(".")[0]]
         yield _scored(shared, judged, name, known, "machine")
-        if strangers and strangers != known:
-            yield _scored(shared, judged, name, strangers, "family of machines")
+        if unrelated and unrelated != known:
+            yield _scored(shared, judged, name, unrelated, "family of machines")
 
 
 def _scored(training: Timings, judged: Timings, name: str, others: list[str], left_out: str) -> Scored | ValidationRow:

@@ -151,10 +151,10 @@ class SimilarityStep:
         """The rows of a class on what is new err alike."""
         return f"{self.rows.one.name} {self.new}"
 
-    def logs(self, kinships: Sequence[SimilarityWeights]) -> FloatArray:
-        """Log seconds of the rows by the others, shape (kinships, rows)."""
+    def logs(self, weightings: Sequence[SimilarityWeights]) -> FloatArray:
+        """Log seconds of the rows by the others, shape (weightings, rows)."""
         one, machine = self.rows.one, self.rows.machine
-        return self.rows.predicted([pooled(self.others, machine, each, one.priors) for each in kinships])
+        return self.rows.predicted([pooled(self.others, machine, each, one.priors) for each in weightings])
 
     def shape_logs(self, similarity: SimilarityWeights) -> FloatArray:
         """What the others' rows add at the nearest shapes, shape (rows,), as much of it as is expected to repeat."""
@@ -168,7 +168,7 @@ class SimilarityModel:
     """Times of machines left out as a function of what the others count for them."""
 
     turns: tuple[SimilarityStep, ...]
-    name: str = "kinship"
+    name: str = "similarity"
     parameters: tuple[ParameterPrior, ...] = PRIORS
     levels: tuple[Grouping, ...] = ()
 
@@ -180,8 +180,8 @@ class SimilarityModel:
     def slopes(self, parameters: Mapping[str, FloatArray], columns: Columns) -> FloatArray:
         """See `SlopedLaw`: all differences of a turn at once."""
         moved = [{**parameters, prior.name: parameters[prior.name] * np.exp(STEP)} for prior in PRIORS]
-        kinships = [weighed(numbers) for numbers in (parameters, *moved)]
-        logs = np.concatenate([turn.logs(kinships) for turn in self.turns], axis=1)
+        weightings = [weighed(numbers) for numbers in (parameters, *moved)]
+        logs = np.concatenate([turn.logs(weightings) for turn in self.turns], axis=1)
         return np.asarray((logs[1:] - logs[0]).T / STEP)
 
     @property
@@ -394,7 +394,7 @@ def _trials(
     return trials
 
 
-def fitted_kinships(judges: Sequence[JudgingRows], made_by: Sequence[Substitute]) -> dict[str, SimilarityFit]:
+def fitted_without_each(judges: Sequence[JudgingRows], made_by: Sequence[Substitute]) -> dict[str, SimilarityFit]:
     """Of all machines, under the name "", and without each generation and each vendor."""
     generations = {generation_of(rows.fit.family) for rows in judges}
     made: dict[tuple[bool, ...], SimilarityFit] = {}

@@ -501,13 +501,13 @@ def torch_counter(model: Any, inputs: Any, sizes: dict[str, int]) -> int | None:
     if any(isinstance(module, torch.nn.LSTM) for module in model.modules()):
         return None
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-        twins: dict[int, Any] = {}
+        copies: dict[int, Any] = {}
         tensors = {}
         for name, tensor in (
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
         ):
-            tensors[name] = twins.setdefault(
+            tensors[name] = copies.setdefault(
                 id(tensor), torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
             )
         keyed = inputs if isinstance(inputs, dict) else dict(enumerate(inputs))

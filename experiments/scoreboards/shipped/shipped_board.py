@@ -49,7 +49,7 @@ from slipstick.experiments.question.registry import CALIBRATIONS
 from slipstick.experiments.scoreboards.experts.expert_data import layer_times
 from slipstick.experiments.scoreboards.gpu import other_programs
 from slipstick.experiments.scoreboards.gpu.gpu_cases import GpuCase, cases
-from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_kinships, judging_rows, substitutes
+from slipstick.experiments.scoreboards.gpu.similarity_fit import fitted_without_each, judging_rows, substitutes
 from slipstick.experiments.scoring.fitted_files import ShippedFiles, rounded
 from slipstick.experiments.scoring.score import Board, Data
 from slipstick.experiments.scoring.score_rows import ValidationRow
@@ -153,7 +153,7 @@ def refit() -> ShippedFiles:
     Raises InputError where the measurements are not here.
     """
     whole = fitted(public_times())
-    made = fitted_kinships(judging_rows(whole), substitutes(whole))
+    made = fitted_without_each(judging_rows(whole), substitutes(whole))
     numbers = {group: each.similarity for group, each in made.items()}
     document = devices_file.to_dict(without_rows(whole, numbers[""]))
     document |= {name: rounded(document[name]) for name in ("classes", "scatters")}
@@ -161,12 +161,12 @@ def refit() -> ShippedFiles:
     outer = tuple(_outer(whole, numbers))
     facts = {ALL: asdict(numbers.pop("")), WITHOUT: {group: asdict(one) for group, one in numbers.items()}}
     files = {"public times of GPU operations": whole.fingerprint[:16]}
-    similarity = FittedFile(NAME, files, used, {"kinship": made[""].law}, outer, NOTE, facts)
+    similarity = FittedFile(NAME, files, used, {"similarity": made[""].law}, outer, NOTE, facts)
     return ShippedFiles({CALIBRATIONS / "gpus.json": document}, used, outer, indent=None, beside=similarity)
 
 
 def _outer(whole: DeviceCalibration, numbers: Mapping[str, SimilarityWeights]) -> Iterator[OuterScore]:
-    """By class of operations, every machine left out in turn: with its twins known, and with its generation unseen."""
+    """By class of operations, every machine left out in turn: its chip known, and its generation unseen."""
     for title, words in (("machine", MOST_WORDS + 1), ("generation", GENERATION)):
         for one in whole.classes:
             names = [fit.machine for fit in one.fits if one.sampled.get(fit.machine)]

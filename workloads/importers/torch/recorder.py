@@ -261,18 +261,18 @@ def fake_subject(model: Any, recorder: Any, stack: contextlib.ExitStack, *, trai
 
     if not isinstance(model, torch.nn.Module):
         return Subject(model, {}, 0, 0)
-    twins: dict[int, Any] = {}
+    copies: dict[int, Any] = {}
     replaced: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     for name, tensor in model.named_parameters(remove_duplicate=False):
-        if id(tensor) not in twins:
-            twin = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
-            twins[id(tensor)] = parameters[name] = twin.requires_grad_(tensor.requires_grad)
-        replaced[name] = twins[id(tensor)]
+        if id(tensor) not in copies:
+            copy = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+            copies[id(tensor)] = parameters[name] = copy.requires_grad_(tensor.requires_grad)
+        replaced[name] = copies[id(tensor)]
     for name, tensor in model.named_buffers(remove_duplicate=False):
-        if id(tensor) not in twins:
-            twins[id(tensor)] = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
-        replaced[name] = twins[id(tensor)]
+        if id(tensor) not in copies:
+            copies[id(tensor)] = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype)
+        replaced[name] = copies[id(tensor)]
     for given, module in model.named_modules():
         path = given.replace("_orig_mod.", "").removesuffix("._orig_mod")
         stack.callback(module.register_forward_pre_hook(lambda _m, _x, path=path: recorder.layers.append(path)).remove)

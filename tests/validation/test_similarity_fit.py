@@ -56,7 +56,9 @@ def by_generation(name: str) -> float:
 def test_relatives_count_as_far_as_they_are_alike() -> None:
     """Where a generation is alike, its members count more than expected; where nothing is shared, less."""
     alike = fitted_to(judging_rows(calibration({name: by_generation(name) for name in MACHINES}))).similarity
-    order = [MACHINES[(5 * place) % len(MACHINES)] for place in range(len(MACHINES))]  # twins no longer agree
+    order = [
+        MACHINES[(5 * place) % len(MACHINES)] for place in range(len(MACHINES))
+    ]  # boards of a chip no longer agree
     apart = {name: by_generation(other) for name, other in zip(MACHINES, order, strict=True)}
     strange = fitted_to(judging_rows(calibration(apart))).similarity
     closeness = [one.weights[MOST_WORDS] / one.weights[1] for one in (alike, strange)]
@@ -116,7 +118,7 @@ def test_the_file_has_numbers_without_every_generation_that_was_fitted() -> None
 
 
 @pytest.mark.parametrize("field", ["scatter", "library", "tails"])
-def test_numbers_of_kinship_are_above_zero(field: str) -> None:
+def test_numbers_of_similarity_are_above_zero(field: str) -> None:
     numbers = {**vars(fitted_similarity()), field: 0.0}
     with pytest.raises(InputError, match="all numbers above 0"):
         SimilarityWeights.of(numbers)
