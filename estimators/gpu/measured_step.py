@@ -3,7 +3,7 @@
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
 measured take the nearest one's fit with a wider band (`kernel_class.fallback_class_for`). A user's calibration may be
 of machines of any kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them
-class by class (`programs/shared_kernels.py`).
+class by class (`shared_kernels.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.programs.program_kernels import (
     ProgramRuntimes,
 )
-from slipstick.estimators.gpu.programs.shared_kernels import (
+from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
+from slipstick.estimators.gpu.shared_kernels import (
     PLAIN,
     SharedKernels,
     in_programs,
@@ -52,7 +53,6 @@ from slipstick.estimators.gpu.programs.shared_kernels import (
     program_shares,
     programs_spread,
 )
-from slipstick.estimators.gpu.programs.torch_program import TorchProgram, lowered_graph
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.kernel_class import DEFAULT, Scatter, fallback_class_for
 from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
@@ -120,8 +120,8 @@ def _measured_kernels(
             continue
         source = substitute.measured if substitute else DEFAULT
         _require_kind(known.it, machine, source)
-        told = forecast.told(source)
-        kernels[name] = KernelParameters(**_in_a_row(source, told.values, machine))
+        fitted = forecast.parameters_of(source)
+        kernels[name] = KernelParameters(**_in_a_row(source, fitted.values, machine))
         if substitute is None:
             scatter[name], notes[name] = Scatter(UNKNOWN, UNKNOWN), "not measured on any machine"
             continue
@@ -133,7 +133,7 @@ def _measured_kernels(
         if factor.shares or weighted:
             factors[name] = factor
         scatter[name] = rule.scatter.wider(substitute.spread)
-        notes[name] = ("" if source == name else f"as {source}, ") + told.note
+        notes[name] = ("" if source == name else f"as {source}, ") + fitted.note
     kernels.setdefault(DEFAULT, KernelParameters())
     parts = FrozenDict(kernels)
     model = ResidualByShape(parts, FrozenDict(factors)) if factors else TiledRoofline(parts)
@@ -230,8 +230,9 @@ def measured_step(
 
     every, unshared = kernels_band(), kernels_band(LIBRARY)
     second = TorchProgram(device.programs, estimator.schedule)
-    asked = not links and {one.op.dtype for one in spent} <= {*PLAIN, *HALF} and {*map(device.share, computed)} != {1.0}
-    other = _by_programs(second, workload, machine, run) if asked else None  # where it says all, it is no second one
+    types, shares_taken = {one.op.dtype for one in spent}, {*map(device.share, computed)}
+    compared = not links and types <= {*PLAIN, *HALF} and shares_taken != {1.0}  # of them alone it is the same model
+    other = _by_programs(second, workload, machine, run) if compared else None
     apart = 0.0 if other is None else abs(log(other / time)) / quantile(DEFAULT_LEVEL, None)
     leaves = apart > hypot(every, odd) * (1 + LEAST_WIDENING)
     linked, crossing = _by_dies(estimator, workload, machine, run, time)

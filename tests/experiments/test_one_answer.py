@@ -43,7 +43,7 @@ def test_the_times_and_devices_of_programs_are_those_of_the_fit(capsys: pytest.C
     count = next(one["rows"] for one in fitted["outer"] if one["kind"] == "programs in float32")
     hosts = {group for _, level, group, _ in fitted["fits"]["program-kernels"]["values"] if level == "host"}
     levels = {host for host in hosts if not host.startswith("GeForce")}  # those ran image networks in 16 bits
-    from slipstick.estimators.gpu.programs.shared_kernels import timed_programs
+    from slipstick.estimators.gpu.shared_kernels import timed_programs
 
     assert f"{count:,} times" in timed_programs()
     devices = {level.split("_")[0] for level in levels}

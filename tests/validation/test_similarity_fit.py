@@ -15,7 +15,7 @@ from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, Similar
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.measured_step import measured_step
-from slipstick.estimators.gpu.programs.shared_kernels import program_shares
+from slipstick.estimators.gpu.shared_kernels import program_shares
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula

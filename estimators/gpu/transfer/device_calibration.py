@@ -80,7 +80,7 @@ class Forecast:
         rule = self.rule(name)
         here = [replace(form, machine=self.machine) for form in forms]
         logs = np.concatenate([rule.factor.logs(form) for form in here])
-        time = times(here, self.told(name).values) * np.exp(logs)
+        time = times(here, self.parameters_of(name).values) * np.exp(logs)
         wide = np.exp(quantile(level, None) * rule.scatter.of(time))
         return RowForecast(time, time / wide, time * wide)
 
@@ -132,11 +132,13 @@ class Forecast:
     def _anchors(self) -> list[OperationTimes]:
         return [form for form in self.measured if form.name in self._by_name]
 
-    def told(self, name: str) -> ClassParameters:
+    def parameters_of(self, name: str) -> ClassParameters:
         """What is known of the machine's parameters of a class, anchors counted; of any other, what is usual."""
         if self.accepted:
-            return self.accepted.belief.told(name)
-        return self._by_name.get(name, KernelClass(DEFAULT, ())).told(self.machine, self.similarity, self.without)
+            return self.accepted.belief.parameters_of(name)
+        return self._by_name.get(name, KernelClass(DEFAULT, ())).parameters_on(
+            self.machine, self.similarity, self.without
+        )
 
     @property
     def known(self) -> frozenset[str]:

@@ -270,13 +270,15 @@ class KernelClass:
         """The fits of all machines but one, and those that do not count."""
         return [fit for fit in self.fits if fit.machine not in (*without, machine)]
 
-    def told(self, machine: Machine, similarity: SimilarityWeights, without: Collection[str] = ()) -> ClassParameters:
+    def parameters_on(
+        self, machine: Machine, similarity: SimilarityWeights, without: Collection[str] = ()
+    ) -> ClassParameters:
         """What fits alone say of a machine: its own, else its family's mean, else what is expected of the class.
 
         `similarity`: what they count for one another; `without`: machines that do not count.
         """
-        if own := self.of(machine.name, without):
-            return ClassParameters(own.values, NORMAL * own.scatter, f"its own {own.count} rows")
+        if fit := self.of(machine.name, without):
+            return ClassParameters(fit.values, NORMAL * fit.scatter, f"its own {fit.count} rows")
         fits = self.others(machine.name, without)
         if not fits:
             rough = {name: prior.value for name, prior in self.priors.items()}

@@ -51,7 +51,7 @@ class ParameterPosterior:
         point = np.exp(self.mean)
         return {p: float(point[i]) for i, (owner, p) in enumerate(self.names) if owner == name}
 
-    def told(self, name: str) -> ClassParameters:
+    def parameters_of(self, name: str) -> ClassParameters:
         """What is known of a class."""
         return ClassParameters(self.values(name), self.noise[name], self.notes[name])
 
@@ -74,21 +74,21 @@ def believed(
     noise: dict[str, float] = {}
     notes: dict[str, str] = {}
     for one in (*classes, KernelClass(DEFAULT, ())):
-        told, start = one.told(machine, similarity, without), len(names)
-        names += [(one.name, parameter) for parameter in told.values]
-        means += [float(np.log(value)) for value in told.values.values()]
-        noise[one.name], notes[one.name] = told.noise, told.note
+        known, start = one.parameters_on(machine, similarity, without), len(names)
+        names += [(one.name, parameter) for parameter in known.values]
+        means += [float(np.log(value)) for value in known.values.values()]
+        noise[one.name], notes[one.name] = known.noise, known.note
         if one.of(machine.name, without):
             continue
         fits = one.others(machine.name, without)
         share = weights(fits, similarity, machine.family, machine.runtime.library) if fits else np.zeros(0)
         total = share.sum() + 1
-        for index, parameter in enumerate(told.values, start):
+        for index, parameter in enumerate(known.values, start):
             spread = one.priors[parameter].spread / np.sqrt(total)
             columns[f"{one.name}.{parameter}"] = {index: float(spread)}
         for fit, weight in zip(fits, share, strict=True):
             away = _deviation(one, machines[fit.machine], fit, fits, similarity) * np.sqrt(weight / total)
-            for index, (parameter, value) in enumerate(zip(told.values, away, strict=True), start):
+            for index, (parameter, value) in enumerate(zip(known.values, away, strict=True), start):
                 columns.setdefault(f"{fit.machine}.{parameter}", {})[index] = float(value)
     roots = np.zeros((len(names), len(columns)))
     for place, column in enumerate(columns.values()):

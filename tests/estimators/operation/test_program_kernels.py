@@ -19,7 +19,7 @@ from slipstick.estimators.gpu.measured_step import measured_step
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_kernels import NAME, PROGRAMS_FILE, ProgramRuntimes, program_values
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
-from slipstick.estimators.gpu.programs.shared_kernels import ANOTHER_CLASS, STREAMS, SharedKernels, program_shares
+from slipstick.estimators.gpu.shared_kernels import ANOTHER_CLASS, STREAMS, SharedKernels, program_shares
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.cli.cli import run
