@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, counted_problems
 from slipstick.common.units import Unit
 
 Value = TypeVar("Value")
@@ -156,8 +156,6 @@ def form_of(value: Any) -> Hashable:
     return inside or value
 
 
-MOST_PROBLEMS = 8
-"""Of a file, in one line."""
 WANTED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("string_type", "string_sub_type"), "a text"),
@@ -224,19 +222,6 @@ def _problems(error: ValidationError, model: type[Any]) -> str:
             continue  # what is missing are the entries that are wrong
         texts.setdefault(problem["loc"], _problem(problem, model))
     return counted_problems(list(texts.values()))
-
-
-def counted_problems(problems: Sequence[str]) -> str:
-    """What is wrong, in one line, numbered where there is more than one; the first few of many.
-
-    >>> counted_problems(["a is 0", "b is missing"])
-    '2 problems: (1) a is 0; (2) b is missing'
-    """
-    more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
-    if len(problems) == 1:
-        return problems[0]
-    numbered = (f"({number}) {text}" for number, text in enumerate(problems[:MOST_PROBLEMS], 1))
-    return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
 
 
 def _problem(problem: ErrorDetails, model: type[Any]) -> str:
