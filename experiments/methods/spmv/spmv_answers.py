@@ -142,7 +142,10 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     if host.costs[0].state not in STATES:
         if threads:
             raise InputError(f"--threads: not with {calibration}, the costs of one core")
-        return replace(question, estimator=spmv_estimator(host.costs[0]), why=f"products by {calibration.name}")
+        between = predictor(question.machine, host).spreads[0]
+        return replace(
+            question, estimator=spmv_estimator(host.costs[0], between), why=f"products by {calibration.name}"
+        )
     path = workload.removeprefix("pagerank:")
     if not path.removesuffix(".gz").endswith(MATRIX_FILES):
         raise InputError(f"--calibration {calibration}: kernels need a matrix file or pagerank:FILE")
