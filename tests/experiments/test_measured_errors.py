@@ -90,3 +90,20 @@ def test_a_table_that_is_measured_is_no_file_of_another_verb(
     assert "slipstick extrapolate" not in capsys.readouterr().err
     assert run(["replay", str(path), "--on", "h100-sxm"]) == 2
     assert "slipstick extrapolate" in capsys.readouterr().err
+
+
+def test_an_operation_that_reads_nothing_is_no_error_of_the_table(tmp_path: Path) -> None:
+    """A step of training fills gradients: 'reads = 0.0: want numbers > 0' was said of one measured product."""
+    path = tmp_path / "mine.csv"
+    path.write_text("kind,dtype,m,n,k,time_s\ngemm,fp32,4096,4096,4096,3.1e-3\n")
+    measured = read_calibration(None, measured=str(path), machine="h100-sxm")
+    moved, plain = (ss.question("gpt2", "h100-sxm", calibration=one).answer().time for one in (measured, None))
+    assert moved == pytest.approx(plain, rel=0.5)
+
+
+def test_a_changed_machine_is_a_what_if_of_the_measured_one(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("step,decodes,context,time_s\ndecode:llama-3.1-8b,8,1024,0.0091\n")
+    measured = read_calibration(None, measured=str(path), machine="h100-sxm")
+    capped = ss.question("decode:llama-3.1-8b", "h100-sxm", settings=["machine.power.cap=350 W"], calibration=measured)
+    assert any("machine.power.cap 350 W (measured at 700 W)" in one.text() for one in capped.answer().conditions)
