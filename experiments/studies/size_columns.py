@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,12 @@ class ScatterAtSizes:
     """The scatter of the default answer at each point, as `estimate` has it there.
 
     `read`: names that vary and that the time reads; every one that varies where it is left out.
+    `part`: of the spread: "total", or "residual" where the fitted parameters are drawn.
     """
 
     question: Question
     read: Collection[str] | None = None
+    part: Literal["total", "residual"] = "total"
 
     def at(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray] | None:
         """Standard deviations of log time, and the part that all answers have alike (`Spread.common`), (count,) each.
@@ -76,7 +78,8 @@ class ScatterAtSizes:
             point = {name: float(value) for name, value in at.items()}
             wholes = {name: int(value) for name, value in point.items() if value.is_integer()}
             one = self.question.at({**point, **wholes}).answer().spread
-            return math.nan if one.total is None else one.total, one.common
+            known = one.total if self.part == "total" else one.residual
+            return math.nan if known is None else known, one.common
 
         distinct = np.unique(np.stack(list(columns.values())), axis=1)
         if distinct.shape[1] <= (MOST_VALUES if len(columns) == 1 else MOST_POINTS):

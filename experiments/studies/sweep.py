@@ -252,8 +252,8 @@ class Task:
         columns: dict[str, FloatArray] = {}
         parameter, relative = self._parameter_spread(free, len(times))
         there = self.scatter.at(free, len(times)) if self.scatter is not None else None
-        at_points, common = (self.residual or 0.0, self.common) if there is None else there
-        residual = np.hypot(at_points, self.residual_seconds / np.maximum(times, 1e-300))
+        alike = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
+        residual, common = (alike, self.common) if there is None else there
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
@@ -389,6 +389,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         residual_freedom=calibration.residual_freedom,
         common=calibration.common_std,
         shares=shares,
+        scatter=at_points if drawn is None else replace(at_points, part="residual"),
     )
 
 

@@ -43,6 +43,14 @@ def test_a_row_has_the_band_of_the_single_question(name: str, work: str, field: 
     assert [row["time_s"], row["low_s"], row["high_s"]] == pytest.approx([alone.time, *band], rel=1e-9)
 
 
+@pytest.mark.parametrize(("path", "value"), [("machine.clock", 7e8), ("workload.batch", 512)])
+def test_what_was_fitted_counts_once(path: str, value: float) -> None:
+    """A calibration has fitted parameters, whose draws are a part of the band, and a scatter constant in seconds."""
+    alone = ss.question("data-parallel-mlp", "tpu-v2-8", settings={path: value}).answer()
+    (row,) = ss.whatif("data-parallel-mlp", "tpu-v2-8", {path: [value]}).rows()
+    assert (row["low_s"], row["high_s"]) == pytest.approx(alone.interval(), rel=1e-3)  # 400 draws
+
+
 def test_rows_of_several_names_have_their_own_bands_as_far_as_a_note_says() -> None:
     """Twenty points of clock and cores were as wide as today's: half the cores of a T4 made a row 34 % too narrow."""
     t4 = ss.machine("t4")
