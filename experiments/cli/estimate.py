@@ -132,7 +132,7 @@ def register(app: typer.Typer) -> None:
             except InputError as error:
                 if len(machines) == 1:
                     raise
-                refused.append(f"{name}: refused: {error}")
+                refused.append(f"{name}: refused: {error.typed}")
         if not questions:
             raise InputError("; ".join(refused))
         if calibration and products:

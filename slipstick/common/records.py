@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, V
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from slipstick.common.errors import InputError, counted_problems
+from slipstick.common.readers import unknown_name
 from slipstick.common.units import Unit
 
 Value = TypeVar("Value")
@@ -228,9 +229,9 @@ def _problem(problem: ErrorDetails, model: type[Any]) -> str:
     place = problem["loc"]
     field = ".".join(str(part) for part in place) or "the document"
     if problem["type"] == "extra_forbidden":
-        parent: Any = model
-        known = sorted(parent.model_fields) if len(place) == 1 else []
-        return f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+        fields = getattr(model, "model_fields", {}) if len(place) == 1 else {}
+        known = sorted(one.alias or name for name, one in fields.items())
+        return str(unknown_name("field", field, known)) if known else f"unknown field {field!r}"
     if problem["type"] == "missing":
         named = getattr(model, "model_fields", {})
         wanted = next((one.annotation for name, one in named.items() if field in (name, one.alias)), None)
