@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from slipstick.common.formatting import number_shown
+from slipstick.hwmodels.machine_fields import named_shown
 from slipstick.workloads.graph.workload_kind import workload_kind
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ def conditions_of(
     known: Sequence[Condition],
     *,
     issued: bool,
+    measured: bool = False,
 ) -> tuple[Condition, ...]:
     """The conditions of an answer: what the question sets, what its estimator says, the runtime, sizes by default.
 
@@ -180,6 +182,7 @@ def conditions_of(
     `given`: what the question sets, by its dotted name or option.
     `known`: conditions that the estimator says itself; what the question sets of them is given.
     `issued`: whether a runtime issues the work operation by operation, so that its mode has a say.
+    `measured`: whether what answers was measured on `base`, whose numbers are said beside those that the question sets.
     """
     library = (
         "engine" if "weights" in workload.metadata else NAMES.get(workload_kind(workload), "machine.runtime.library")
@@ -187,7 +190,7 @@ def conditions_of(
     of_runtime = {"library": library, "mode": "mode", "cache": "machine.runtime.cache"}
     set_as = {f"machine.runtime.{field}": name for field, name in of_runtime.items()}
     made = {
-        name: Condition(name, _shown(value), "given")
+        name: Condition(name, _shown(value), "given", _before(name, base) if measured else "")
         for name, value in ((set_as.get(name, name), value) for name, value in given.items())
     }
     for one in known:
@@ -205,6 +208,11 @@ def conditions_of(
         if not {f"workload.{name}", f"run.{name}"} & made.keys():
             made[name] = Condition(f"workload.{name}", _shown(size), "default")
     return tuple(made.values())
+
+
+def _before(name: str, base: Machine) -> str:
+    value = base.numbers.get(name.removeprefix("machine.")) if name.startswith("machine.") else None
+    return "" if value is None else f"measured at {named_shown(name, value)}"
 
 
 def _shown(value: object) -> str:

@@ -33,7 +33,11 @@ def _multiplied(engine: Engine, compute: str) -> str:
 def widening(machine: Machine, compute: str) -> str:
     """In words, where a machine does not multiply weights of a data type as they are stored; "" where it does."""
     engine = machine.engines["matrix" if "matrix" in machine.engines else "vector"]
-    if compute in WIDE or engine.rated(compute):
+    if engine.rated(compute):
+        return ""
+    if compute == "tfloat32":
+        return f"{machine.name} has no TF32: products of 32 bits run at float32's rate"
+    if compute in WIDE:
         return ""
     if _multiplied(engine, compute):
         return f"{machine.name} has no {compute} products: at the rate of its other FP4 format"

@@ -302,18 +302,20 @@ def answer(
     )
 
 
-def spmv_estimator(costs: KernelCosts | None = None) -> Calibration:
+def spmv_estimator(costs: KernelCosts | None = None, between: float | None = None) -> Calibration:
     """Costs of reuse as an estimator of workloads: products by their counts, loops by the level of their vectors.
 
-    Its interval is the scatter over whole matrices held out.
+    Its interval is the scatter over whole matrices held out, and over machines.
 
     `costs`: of 'slipstick spmv train'; the streaming costs that ship if None.
+    `between`: scatter of log time between machines (`OnKernel.spreads`); of machines that nobody measured if None.
     """
     costs = costs or shipped_blocks().costs[0]
+    between = shipped_devices().machine_spread if between is None else between
     operation = FormulaPiecewise(FrozenDict({"spmv": costs}), LevelLoops())
     inner = ComposedEstimator(operation, Sequential(), "learned SpMV costs, level-aware loops")
     source = f"reuse model, {costs.state} labels, {costs.source}"
-    return Calibration(inner, (), residual_std=costs.spread, source=source)
+    return Calibration(inner, (), residual_std=hypot(between, costs.spread), source=source)
 
 
 def spmv_devices_estimator() -> Calibration:

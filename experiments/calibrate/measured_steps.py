@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slipstick.common.errors import InputError, errors_at
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number, whole_of
+from slipstick.common.errors import InputError, Problems, errors_at
+from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_number, whole_of
 from slipstick.estimators.engine_steps.engines import engine_of
 from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep, usual_steps
@@ -25,7 +25,10 @@ MAX_ROWS = 1000
 
 def holds_steps(path: str | os.PathLike[str]) -> bool:
     """Whether the lines of a CSV are steps of a server (decode:MODEL), and not operations or numbered iterations."""
-    if not look(path).heads("step", "time_s"):
+    columns = look(path).columns
+    if columns & {"engine", "dtype"} and columns & {"decodes", "prompt"}:
+        return True
+    if not {"step", "time_s"} <= columns:
         return False
     first = next(iter(read_csv_rows(path, limit_rows=MAX_ROWS * 1000)), None)
     return first is not None and whole_number(first[1]["step"]) is None
@@ -41,42 +44,53 @@ def read_measured_steps(
     weights are stored), ``engine`` ("vllm 0.19.0") and ``tensor`` (devices that share each product).
 
     `engine`: of lines that name none; "" for what the machine's runtime names, else vLLM.
-    Raises InputError, which names file, line and column; where no time is filled in.
+    Raises InputError, which names file, lines and columns of all that is wrong; where no time is filled in.
     """
-    made = []
+    made, problems = [], Problems()
     for line, cells in read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS):
-        for name in cells:
-            if name not in COLUMNS:
-                raise unknown_name(f"column in {path}:", name, COLUMNS)
+        problems += [str(unknown_name("column", name, COLUMNS)) for name in cells if name not in COLUMNS]
         if cells["time_s"]:
-            seconds = read_number(cells["time_s"], path, line, "time_s", low=1e-7, high=1e4)
-            with errors_at(f"{path}: line {line}"):
-                step = _step(cells, path, line, machine, engine)
-                made.append(
-                    TimedServerStep(
-                        step, seconds, where=f"{Path(path).name}: line {line}: time_s = {cells['time_s']} s"
-                    )
-                )
+            where = f"{path}: line {line}"
+            step = _step(cells, where, problems, machine, engine)
+            with problems:
+                seconds = number_of(cells["time_s"], f"{where}: time_s", 1e-7, 1e4)
+                if step is not None:
+                    place = f"{Path(path).name}: line {line}: time_s = {cells['time_s']} s"
+                    made.append(TimedServerStep(step, seconds, where=place))
+    problems.refuse(path)
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)
 
 
-def _step(cells: Mapping[str, str], path: object, line: int, machine: Machine, engine: str) -> ServerStep:
+def _step(cells: Mapping[str, str], where: str, problems: Problems, machine: Machine, engine: str) -> ServerStep | None:
+    """The step of a line; None where something is wrong, which is added to `problems`."""
     purpose, _, name = cells["step"].partition(":")
-    if purpose not in SIZES or not name:
-        raise InputError(f"step = {cells['step'][:60]!r}: want decode:MODEL or prompt:MODEL")
-    missing = [size for size in SIZES[purpose] if not cells.get(size)]
-    if missing:
-        raise InputError(f"{missing[0]} is empty: a {purpose} step needs {' and '.join(SIZES[purpose])}")
-    sizes = {size: read_number(cells[size], path, line, size, low=1.0, high=1e8) for size in SIZES[purpose]}
-    batch = Batch(**sizes) if purpose == "decode" else Batch(prompt=sizes["prompt"], chunk=sizes["prompt"], finished=1)
-    tensor = whole_of(cells.get("tensor") or "1", "tensor", 1)
+    sizes, before = dict[str, float](), len(problems)
+    for size in SIZES.get(purpose, ()):
+        with problems:
+            if not cells.get(size):
+                raise InputError(f"{where}: {size} is empty: a {purpose} step needs {' and '.join(SIZES[purpose])}")
+            sizes[size] = number_of(cells[size], f"{where}: {size}", 1.0, 1e8)
     served = cells.get("engine") or engine or server_on(machine)
-    engine_of(served)
-    model, layout = language_model(name), Layout(tensor)
-    layout.check(model)
-    return ServerStep(model, stored_as(model, cells.get("dtype") or None), machine, served, batch, layout)
+    with problems, errors_at(where):
+        engine_of(served)
+    with problems:
+        layout = Layout(whole_of(cells.get("tensor") or "1", f"{where}: tensor", 1))
+    with problems, errors_at(where):
+        if purpose not in SIZES or not name:
+            raise InputError(f"step = {cells['step'][:60]!r}: want decode:MODEL or prompt:MODEL")
+        model = language_model(name)
+        stored = stored_as(model, cells.get("dtype") or None)
+        if len(problems) == before:
+            layout.check(model)
+            batch = (
+                Batch(**sizes)
+                if purpose == "decode"
+                else Batch(prompt=sizes["prompt"], chunk=sizes["prompt"], finished=1)
+            )
+            return ServerStep(model, stored, machine, served, batch, layout)
+    return None
 
 
 def step_lines(steps: Sequence[ServerStep], names: Mapping[ServerStep, str]) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipstick.common.errors import InputError, errors_at
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
+from slipstick.common.errors import InputError, Problems, errors_at
+from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
-from slipstick.experiments.calibrate.measured_argument import known_time
+from slipstick.experiments.calibrate.measured_argument import KnownTime, known_time
 from slipstick.workloads.importers.formats.look import look
 from slipstick.workloads.language.training_layout import RECOMPUTE, Recompute, TrainingLayout
 
@@ -26,6 +27,8 @@ NAMES = {
     "expert_parallel": "expert",
 }  # fmt: skip
 """Other spellings of the columns."""
+LAYOUT = ("tp", "pp", "cp", "ep", "vpp", "zero", "recompute")
+"""Columns that no other table has: they are read, or what is wrong beside them is said."""
 DEGREES = ("tensor", "pipeline", "context", "expert", "chunks", "micro")
 COLUMNS = ("devices", "step_s", "log", "batch", "sequence", "precision", *DEGREES, "shard", "recompute")
 COUNTS = ("devices", "batch", "sequence", *DEGREES, "shard")
@@ -35,9 +38,10 @@ _RECOMPUTE: Mapping[str, Recompute] = {"none": "none", "selective": "selective",
 
 
 def holds_training(path: str | os.PathLike[str]) -> bool:
-    """Whether the lines of a CSV are steps of training on so many devices."""
-    names = {NAMES.get(name.lower(), name.lower()) for name in look(path).columns}
-    return "devices" in names and bool(names & {"step_s", "log"})
+    """Whether the lines of a CSV are steps of training on so many devices, or in a layout of them."""
+    columns = {name.lower() for name in look(path).columns}
+    names = {NAMES.get(name, name) for name in columns}
+    return bool(names & {"step_s", "log"} and ("devices" in names or columns & {*LAYOUT}))
 
 
 def read_known(
@@ -52,64 +56,54 @@ def read_known(
         those given here or in the log.
     `batch`, `sequence`, `precision`: of rows that do not say them; 0 and "": those of the question
         (`training_known.filled`).
-    Raises InputError, which names the file, the line and the column.
+    Raises InputError, which names the file, the lines and the columns of all that is wrong.
     """
-    if (typed := known_time(str(path))) is not None:
-        cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}
-        typed.only([one for one in (*NAMES, *COLUMNS) if NAMES.get(one, one) in COUNTS], "of a training step")
-        if len(cells) < len(typed.numbers):
-            raise InputError(f"--measured {typed.text}: two of its numbers say the same")
-        if "devices" not in cells:
-            raise InputError(f"--measured {typed.text}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
-        cells = {"step_s": repr(typed.seconds), **cells}
-        return [_step(_Row(f"--measured {typed.text}", 1, cells), batch, sequence, precision)]
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead  # scipy: if measured
 
-    if is_training_log(path):
-        return [_of_log(path, batch, sequence, precision)]
-    if instead := printed_instead(path):
+    where, rows, problems = str(path), list[_Row](), Problems()
+    if (typed := known_time(where)) is not None:
+        where = f"--measured {typed.text}"
+        rows = [_Row(where, _of_words(typed, where))]
+    elif is_training_log(path):
+        rows = [_of_log(path)]
+    elif instead := printed_instead(path):
         raise InputError(f"{path}: holds no step{instead}")
-    runs = []
-    for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
-        cells = {NAMES.get(name.lower(), name.lower()): text for name, text in row.items() if text}
-        for name in cells:
-            if name not in COLUMNS:
-                raise unknown_name(f"column of {path}", name, COLUMNS)
-        if len({NAMES.get(name.lower(), name.lower()) for name in row}) < len(row):
-            raise InputError(f"{path}: two columns say the same ({', '.join(row)})")
-        runs.append(_step(_Row(path, line, cells), batch, sequence, precision))
-    if not runs:
+    else:
+        for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
+            names = [NAMES.get(name.lower(), name.lower()) for name in row]
+            if len({*names}) < len(row):
+                raise InputError(f"{path}: two columns say the same ({', '.join(row)})")
+            cells = {name: text for name, text in zip(names, row.values(), strict=True) if text}
+            rows.append(_Row(f"{path}: line {line}", cells, Path(path).parent))
+    if not rows:
         raise InputError(f"{path}: has no rows; want devices and step_s, a measured size each")
-    return runs
+    steps = [_step(row, problems, batch, sequence, precision) for row in rows]
+    problems.refuse(where)
+    return [step for step in steps if step is not None]
 
 
+@dataclass(frozen=True)
 class _Row:
-    """One row, each cell checked as it is read."""
+    """One row: where it stands, its cells, the folder of a log that it names, and the log that it was read from."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], line: int, cells: Mapping[str, str], read: TrainingLog | None = None
-    ) -> None:
-        self.path, self.line, self.cells, self.read = path, line, cells, read
-
-    def whole(self, name: str, default: int) -> int:
-        """A whole number; the default where the cell is empty."""
-        if name not in self.cells:
-            return default
-        return whole_of(self.cells[name], f"{self.path}: line {self.line}: {name}", 1, MOST_DEVICES)
-
-    def log(self) -> TrainingLog | None:
-        """The log that the row names, beside the CSV."""
-        name = self.cells.get("log")
-        if name is None:
-            return None
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise InputError(f"{self.path}: line {self.line}: log {name[:60]!r}: want a file beside the CSV")
-        from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
-
-        return read_training_log(Path(self.path).parent / name)
+    where: str
+    cells: Mapping[str, str]
+    folder: Path = Path()
+    read: TrainingLog | None = None
 
 
-def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: str) -> UpdatedStep:
+def _of_words(typed: KnownTime, where: str) -> dict[str, str]:
+    """The cells of a time in words."""
+    cells = {NAMES.get(name, name): str(number) for name, number in typed.numbers.items()}
+    typed.only([one for one in (*NAMES, *COLUMNS) if NAMES.get(one, one) in COUNTS], "of a training step")
+    if len(cells) < len(typed.numbers):
+        raise InputError(f"{where}: two of its numbers say the same")
+    if "devices" not in cells:
+        raise InputError(f"{where}: on how many devices? Want {typed.text}@devices=64,tp=8,pp=2")
+    return {"step_s": repr(typed.seconds), **cells}
+
+
+def _of_log(path: str | os.PathLike[str]) -> _Row:
     """The step of a log that states its own layout, as Megatron-LM's does."""
     from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
 
@@ -122,44 +116,54 @@ def _of_log(path: str | os.PathLike[str], batch: int, sequence: int, precision: 
         )
     stated = {name: f"{value:.0f}" for name, value in log.settings.items() if name in COLUMNS}
     words = {name: word for name, word in log.words.items() if name in COLUMNS}
-    return _step(_Row(path, 1, {"step_s": repr(log.step_seconds), **stated, **words}, log), batch, sequence, precision)
+    return _Row(str(path), {"step_s": repr(log.step_seconds), **stated, **words}, read=log)
 
 
-def _step(row: _Row, batch: int, sequence: int, precision: str) -> UpdatedStep:
-    log = row.log()
-    if row.read is None and (log is None) == ("step_s" not in row.cells):
-        raise InputError(f"{row.path}: line {row.line}: want step_s or log, one of them")
-    devices = row.whole("devices", 0)
-    if not devices:
-        raise InputError(f"{row.path}: line {row.line}: no devices; want a column of it")
-    degrees = {name: row.whole(name, 1) for name in DEGREES}
-    ranks = degrees["tensor"] * degrees["pipeline"] * degrees["context"]
-    if devices % ranks:
-        raise InputError(
-            f"{row.path}: line {row.line}: devices = {devices}: want a multiple of tensor x pipeline x context ranks, "
-            f"{ranks}"
-        )
-    shard = int(read_number(row.cells.get("shard", "1"), row.path, row.line, "shard", 0, 3))
-    recompute = row.cells.get("recompute", "selective")
-    if recompute not in _RECOMPUTE:
-        raise unknown_name(f"recompute in {row.path}, line {row.line}:", recompute, RECOMPUTE)
-    kind = row.cells.get("precision", precision)
-    if kind and kind not in PRECISIONS:
-        raise unknown_name(f"precision in {row.path}, line {row.line}:", kind, list(PRECISIONS))
-    stated = log or row.read
-    seconds = (
-        stated.step_seconds
-        if stated is not None
-        else read_number(row.cells["step_s"], row.path, row.line, "step_s", 1e-9, LONGEST)
-    )
-    with errors_at(f"{row.path}: line {row.line}"):
-        layout = TrainingLayout(
-            data=devices // ranks, shard=shard, recompute=_RECOMPUTE[recompute], **degrees
-        )  # fmt: skip
+def _step(row: _Row, problems: Problems, batch: int, sequence: int, precision: str) -> UpdatedStep | None:
+    """The measured step of a row; None where something is wrong, which is added to `problems`."""
+    cells, where, before = row.cells, row.where, len(problems)
+    problems += [str(unknown_name("column", name, COLUMNS)) for name in cells if name not in COLUMNS]
+    numbers = dict[str, int]()
+    for name in (one for one in COUNTS if one in cells):
+        with problems:
+            low, high = (0, 3) if name == "shard" else (1, MOST_DEVICES)
+            numbers[name] = whole_of(cells[name], f"{where}: {name}", low, high)
+    kind = cells.get("precision", precision)
+    recompute = cells.get("recompute", "selective")
+    for name, word, known in (("recompute", recompute, RECOMPUTE), ("precision", kind, PRECISIONS)):
+        if word and word not in known:
+            problems.append(f"{where}: {unknown_name(name, word, list(known))}")
+    with problems, errors_at(where):
+        log = row.read or ("log" in cells and _log(row)) or None
+        if row.read is None and (log is None) == ("step_s" not in cells):
+            raise InputError("want step_s or log, one of them")
+        stated = number_of(cells["step_s"], "step_s", 1e-9, LONGEST) if log is None else log.step_seconds
+    with problems, errors_at(where):
+        if "devices" not in cells:
+            raise InputError("no devices; want a column of it")
+        degrees = {name: numbers.get(name, 1) for name in (*DEGREES, "shard")}
+        ranks = degrees["tensor"] * degrees["pipeline"] * degrees["context"]
+        if len(problems) > before:
+            return None
+        if numbers["devices"] % ranks:
+            raise InputError(
+                f"devices = {numbers['devices']}: want a multiple of tensor x pipeline x context ranks, {ranks}"
+            )
         return UpdatedStep(
-            layout,
-            row.whole("batch", (stated.batch if stated else None) or batch),
-            row.whole("sequence", (stated.sequence if stated else None) or sequence),
+            TrainingLayout(data=numbers["devices"] // ranks, recompute=_RECOMPUTE[recompute], **degrees),
+            numbers.get("batch", (log.batch if log else None) or batch),
+            numbers.get("sequence", (log.sequence if log else None) or sequence),
             kind,
-            seconds,
+            stated,
         )
+    return None
+
+
+def _log(row: _Row) -> TrainingLog:
+    """The log that the row names, beside the CSV."""
+    name = row.cells["log"]
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"log {name[:60]!r}: want a file beside the CSV")
+    from slipstick.workloads.importers.mllog.trainer_logs import read_training_log
+
+    return read_training_log(row.folder / name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from slipstick.common.errors import InputError, errors_at
+from slipstick.common.errors import InputError, Problems, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
@@ -39,45 +39,45 @@ def read_measurements(
     plain = (column_of_time, *PLAIN)
     measurements: list[Measurement] = []
     seen: dict[tuple[str, ...], int] = {}
+    problems = Problems()
     for line, row in read_csv_rows(path, required=(column_of_time,), limit_rows=MAX_ROWS):
-        settings: dict[str, dict[str, float]] = {space: {} for space in SPACES}
-        for column, text in row.items():
-            space, dot, name = column.partition(".")
-            if column in plain:
-                continue
-            if not dot or space not in SPACES:
-                known = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
-                raise unknown_name(f"column in {path}:", column, known)
-            with errors_at(f"{path}: line {line}"):
+        with problems, errors_at(f"{path}: line {line}"):
+            settings: dict[str, dict[str, float]] = {space: {} for space in SPACES}
+            for column, text in row.items():
+                space, dot, name = column.partition(".")
+                if column in plain:
+                    continue
+                if not dot or space not in SPACES:
+                    known = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
+                    raise InputError(f"{path}: {unknown_name('column', column, known)}")
                 value = machine_change(column, text, machine) if space == "machine" else number_of(column, text)
-            settings[space][name] = value
-        time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12, high=LONGEST)
-        key = tuple(text for column, text in row.items() if column != column_of_time)
-        if key in seen and len(row) > 1 and "group" not in row:
-            raise InputError(
-                f"{path}: line {line}: the same settings as line {seen[key]}; average repeats, or "
-                "distinguish them by a column 'group'"
-            )
-        seen[key] = line
-        with errors_at(f"{path}: line {line}"):
+                settings[space][name] = value
+            time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12, high=LONGEST)
+            key = tuple(text for column, text in row.items() if column != column_of_time)
+            if key in seen and len(row) > 1 and "group" not in row:
+                raise InputError(
+                    f"the same settings as line {seen[key]}; average repeats, or distinguish them by a column 'group'"
+                )
+            seen[key] = line
             sized = workload.bind(**settings["workload"])
             for name, value in settings["run"].items():
                 if name not in workload.symbols:
                     check_run_number(name, value)
-        changes = {
-            name: int(value) if isinstance(machine.get(name), int) else value
-            for name, value in settings["machine"].items()
-        }
-        measurements.append(
-            Measurement(
-                sized,
-                machine.using(changes) if changes else machine,
-                time,
-                FrozenDict(settings["run"]),
-                protocol=row.get("protocol", ""),
-                group=row.get("group", ""),
+            changes = {
+                name: int(value) if isinstance(machine.get(name), int) else value
+                for name, value in settings["machine"].items()
+            }
+            measurements.append(
+                Measurement(
+                    sized,
+                    machine.using(changes) if changes else machine,
+                    time,
+                    FrozenDict(settings["run"]),
+                    protocol=row.get("protocol", ""),
+                    group=row.get("group", ""),
+                )
             )
-        )
+    problems.refuse(path)
     if not measurements:
         raise InputError(f"{path}: no measurements below the header")
     return tuple(measurements)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstick.common.errors import InputError, errors_at
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_number
+from slipstick.common.errors import InputError, Problems, errors_at
+from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_number
 from slipstick.estimators.gpu.transfer.operation_times import FIXED, OperationTimes
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 from slipstick.workloads.graph.kinds import KINDS
+from slipstick.workloads.transforms.dtype import SPELLINGS
 
 PLAIN = ("machine", "kind", "dtype", "time_s")
 TRUTHS = ("causal", "bias", "transposed")
@@ -36,64 +37,69 @@ def read_operation_times(
 
     `machines`: already known ones by the name that stands in the file.
     `defaults`: columns that the file may lack because all rows have the same.
-    Raises InputError, which names file, line and column.
+    Raises InputError, which names file, lines and columns of all that is wrong.
     """
     path = Path(path)
     known = dict(machines or {})
     given = dict(defaults or {})
     dims = {dim for kind in KINDS.values() for dim in kind.dims}
     columns = {*PLAIN, *dims, *TRUTHS, *PAIRS, *WORDS}
-    groups: dict[tuple[Any, ...], list[tuple[dict[str, float], float]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[int, dict[str, float]]]] = {}
     required = [name for name in PLAIN if name not in given]
+    problems = Problems()
     for line, cells in read_csv_rows(path, required=required, limit_rows=MAX_ROWS):
         row = {**ONE, **given, **{name: text for name, text in cells.items() if text}}
-        for name in cells:
-            if name not in columns:
-                raise unknown_name(f"column in {path}:", name, sorted(columns))
-        for name in PLAIN:
-            if name not in row:
-                raise InputError(f"{path}: line {line}: {name} is empty")
-        if row["kind"] not in KINDS:
-            raise InputError(f"{path}: line {line}: {unknown_name('kind of operation', row['kind'], list(KINDS))}")
-        if row["machine"] not in known:
-            known[row["machine"]] = _machine(row["machine"], path, line)
-        entry = KINDS[row["kind"]]
-        missing = [dim for dim in entry.dims if dim not in row]
-        if missing:
-            raise InputError(f"{path}: line {line}: {row['kind']}: no value for {', '.join(missing)}")
-        sizes = {dim: read_number(row[dim], path, line, dim, low=1e-9) for dim in entry.dims}
-        time = read_number(row["time_s"], path, line, "time_s", low=1e-12, high=LONGEST)
-        fixed = tuple(sizes[dim] for dim in FIXED if dim in sizes)
-        key = (row["machine"], row["kind"], row["dtype"], tuple(sorted(_attributes(row, path, line).items())), fixed)
-        groups.setdefault(key, []).append((sizes, time))
-    if not groups:
-        raise InputError(f"{path}: no measurements below the header")
+        problems += [str(unknown_name("column", name, sorted(columns))) for name in cells if name not in columns]
+        row["dtype"] = SPELLINGS.get(row.get("dtype", "").lower(), row.get("dtype", ""))
+        where, sizes, before = f"{path}: line {line}", dict[str, float](), len(problems)
+        for name in [*PLAIN, *(KINDS[row["kind"]].dims if row.get("kind") in KINDS else ())]:
+            with problems:
+                if not row.get(name):
+                    raise InputError(f"{where}: {name} is empty, which {row.get('kind', 'each line')} needs")
+                if name == "kind" and row[name] not in KINDS:
+                    raise InputError(f"{where}: {unknown_name('kind of operation', row[name], list(KINDS))}")
+                if name == "machine" and row[name] not in known:
+                    known[row[name]] = _machine(row[name], path, where)
+                if name == "time_s":
+                    sizes[name] = number_of(row[name], f"{where}: {name}", 1e-12, LONGEST)
+                elif name not in PLAIN:
+                    sizes[name] = number_of(row[name], f"{where}: {name}", 1e-9)
+        with problems:
+            attributes = tuple(sorted(_attributes(row, where).items()))
+            fixed = tuple(sizes[dim] for dim in FIXED if dim in sizes)
+            if len(problems) == before:
+                key = (row["machine"], row["kind"], row["dtype"], attributes, fixed)
+                groups.setdefault(key, []).append((line, sizes))
     forms = []
     for (name, kind, dtype, attributes, _), rows in groups.items():
-        table = {dim: np.array([sizes[dim] for sizes, _ in rows]) for dim in KINDS[kind].dims}
-        times = np.array([time for _, time in rows])
-        with errors_at(str(path)):
-            forms.append(OperationTimes.of(known[name], kind, dtype, table, times, dict(attributes), path.name))
+        table = {dim: np.array([sizes[dim] for _, sizes in rows]) for dim in ("time_s", *KINDS[kind].dims)}
+        with problems, errors_at(f"{path}: line {rows[0][0]}"):
+            forms.append(
+                OperationTimes.of(known[name], kind, dtype, table, table.pop("time_s"), dict(attributes), path.name)
+            )
+    problems.refuse(path)
+    if not forms:
+        raise InputError(f"{path}: no measurements below the header")
     return forms
 
 
-def _machine(name: str, path: Path, line: int) -> Machine:
-    with errors_at(f"{path}: line {line}"):
+def _machine(name: str, path: Path, where: str) -> Machine:
+    with errors_at(where):
         is_file = name.endswith((".yaml", ".yml")) or "/" in name
         return machine(str(path.parent / name) if is_file else name)
 
 
-def _attributes(row: Mapping[str, str], path: Path, line: int) -> dict[str, Any]:
+def _attributes(row: Mapping[str, str], where: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {name: row[name] for name in WORDS if name in row}
     for name in TRUTHS:
         if name in row:
             if row[name] not in ("yes", "no"):
-                raise InputError(f"{path}: line {line}: {name} = {row[name][:40]!r}: want yes or no")
+                raise InputError(f"{where}: {name} = {row[name][:40]!r}: want yes or no")
             attributes[name] = row[name] == "yes"
     for name in PAIRS:
         if name in row:
             sides = [whole_number(side) for side in row[name].split("x")]
             if None in sides or len(sides) > 3:
-                raise InputError(f"{path}: line {line}: {name} = {row[name][:40]!r}: want whole numbers such as 1x1")
+                raise InputError(f"{where}: {name} = {row[name][:40]!r}: want whole numbers such as 1x1")
             attributes[name] = tuple(sides)
     return attributes

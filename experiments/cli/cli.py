@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstick.experiments.cli.command_help import with_help_pages
-from slipstick.experiments.cli.option_conflicts import missing, require_apart, require_once
+from slipstick.experiments.cli.option_conflicts import missing, require_apart, require_once, unknown
 from slipstick.experiments.cli.renamed_options import todays_words
 from slipstick.experiments.cli.verb_groups import VerbGroups
 from slipstick.experiments.studies.versions import installed_version
@@ -173,6 +173,8 @@ def _run(arguments: list[str], command: Any = None) -> int:
             return _run([*arguments, "--help"], command)
         if message.startswith(("Missing option", "Missing argument")):
             message = missing(error, words) or message
+        if message.startswith("No such option"):
+            message = unknown(error)
         _say(message)
         return 2
     except ValueError as error:

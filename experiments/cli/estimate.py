@@ -87,7 +87,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.print_job import JobRequest, print_formula, print_simulated
 
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
-            settings = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
+            settings = (
+                named_settings(workload, set, number, context) if not is_job(workload) else job_settings(set, number)
+            )
             job = JobRequest(
                 workload, on, estimator, tuple(settings), dtype, runs, seed, timeline, report, format, calibration,
                 measured, tuple(fit or ()), tuple(allow_code or ()),
@@ -104,7 +106,7 @@ def register(app: typer.Typer) -> None:
         wanted = own_or_none(workload, machines, input or (), train, [*(number or ()), *(set or ())]) or by_name(
             workload
         )
-        settings = [*(set or []), *as_settings(number, wanted, OPTIONS)]
+        settings = [*(set or []), *as_settings(number, wanted, context)]
         if (calibration or measured) and len(machines) > 1:
             raise InputError("--calibration and --measured are for one machine at a time")
         products = bool(calibration and calibration.endswith(".spmv.json"))
@@ -130,7 +132,7 @@ def register(app: typer.Typer) -> None:
             except InputError as error:
                 if len(machines) == 1:
                     raise
-                refused.append(f"{name}: refused: {error}")
+                refused.append(f"{name}: refused: {error.typed}")
         if not questions:
             raise InputError("; ".join(refused))
         if calibration and products:
@@ -160,20 +162,6 @@ def register(app: typer.Typer) -> None:
                 print(f"report: {page.resolve()}")
 
 
-OPTIONS = (
-    "--on",
-    "--set",
-    "--estimator",
-    "--calibration",
-    "--measured",
-    "--top",
-    "--dtype",
-    "--attention",
-    "--input",
-    "--work",
-    "--train",
-)
-"""Named where an option is misspelt."""
 JOB = ("on", "set", "estimator", "dtype", "calibration", "number", "simulate", "allow_code", "format")
 SIMULATED = (*JOB, "measured", "fit", "runs", "seed", "timeline", "report")
 PLAIN = (

@@ -119,7 +119,7 @@ def register(app: typer.Typer) -> None:
             raise InputError("give a WORKLOAD and --on MACHINE (or --trace FILE)")
         workload, train = of_work(workload, work, train)
         named = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ())]) or workload
-        settings = named_settings(named, set, number)
+        settings = named_settings(named, set, number, context)
         fitted = None
         if calibration or measured:
             from slipstick.experiments.calibrate.calibrated import read_calibration

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slipstick.common.trusted_code import TrustedName
-from slipstick.experiments.cli.typed_numbers import WithNumbers
+from slipstick.experiments.cli.typed_numbers import WithNumbers, only
 from slipstick.experiments.cli.vocabulary import Clock, Format, Input, Number, Train, option, verb_of
 from slipstick.experiments.report.output import emit
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 def anchors(
+    context: typer.Context,
     on: Annotated[str, option("on")],
     workload: Annotated[
         TrustedName | None,
@@ -65,13 +66,14 @@ def anchors(
     from slipstick.hwmodels.catalog import machine
 
     if workload is not None:
-        proposed = _for_workload(workload, on, next, dtype, engine, tp, calibration, input, train, number)
+        proposed = _for_workload(workload, on, next, dtype, engine, tp, calibration, input, train, number, context)
         if device is not None:
             raise InputError("--device: not with --workload: fill in what --out FILE.csv writes")
         if out is not None:
             proposed.write(out)
         emit(list(proposed.rows), format, notes=proposed.lines_above(str(out or "FILE.csv")))
         return
+    only(context, "no --workload", ("on", "next", "dtype", "calibration", "device", "most_seconds", "out", "format"))
     dtype = dtype or "bfloat16"
     if device is not None and out is None:
         raise InputError("--device: give --out FILE.csv, where times are kept as they are taken")
@@ -123,6 +125,7 @@ def _for_workload(
     shapes: Sequence[str] | None,
     train: str | None,
     number: Sequence[str] | None,
+    context: typer.Context,
 ) -> NextMeasurements:
     """Rows to measure for a workload: whole steps where it is served, else its operations."""
     from slipstick.estimators.gpu.transfer.devices_file import load_device_calibration
@@ -138,7 +141,7 @@ def _for_workload(
         return steps_to_measure(workload, machine(on), count, dtype, engine, tp)
     known = load_device_calibration(CALIBRATIONS / "gpus.json" if calibration == "gpus" else calibration)
     graph = own_or_none(workload, [on], shapes or (), train, number or ()) or by_name(workload)
-    query = question(graph, on, "roofline", as_settings(number, graph), dtype)
+    query = question(graph, on, "roofline", as_settings(number, graph, context), dtype)
     sized = query.workload.bind_known({**query.workload.defaults, **query.run})
     return operations_to_measure(sized, query.machine, known, count)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,39 @@ def missing(error: Any, words: Sequence[str]) -> str:
     argument = [f"argument {first.name!r}"] if first.param_type_name == "argument" else []
     options = [f"option{'s' if len(names) > 1 else ''} {', '.join(names)}"] if names else []
     return f"Missing {' and '.join([*argument, *options])}."
+
+
+HINTS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("compile", "compiled"), ("--mode compiled",)),
+    "eager": ("--mode eager",),
+    "graphs": ("--mode graphs",),
+    "training": ("--train adamw",),
+    "precision": ("--dtype",),
+    **dict.fromkeys(("html", "page"), ("--report",)),
+    **dict.fromkeys(("output", "export"), ("--out", "--save", "--format json")),
+    "json": ("--format json",),
+    "csv": ("--format csv",),
+    **dict.fromkeys(("machine", "hardware", "gpu", "device"), ("--on",)),
+}
+"""What people write for an option, and which is meant: the first that the command has."""
+
+
+def spelled(command: Any) -> list[str]:
+    """The options of a command of click as they are typed, those of numbers too where it takes any."""
+    names = [name for one in command.params for name in one.opts if name.startswith("--") and name != "--number"]
+    return [*names, "--mode"] if any(one.name == "number" for one in command.params) else names
+
+
+def meant(name: str, options: Sequence[str]) -> str:
+    """The one of `options` that is likely meant by an option `name`, which is none of them; "" where none is near."""
+    hints = [text for text in HINTS.get(name.replace("-", "_"), ()) if text.split()[0] in options]
+    return next(iter(hints or get_close_matches(f"--{name.replace('_', '-')}", options, n=1)), "")
+
+
+def unknown(error: Any) -> str:
+    """The message for an option that a command lacks, by click's error."""
+    hint = meant(error.option_name.removeprefix("--"), spelled(error.ctx.command)) if error.ctx else ""
+    return f"unknown option {error.option_name}{hint and f'; did you mean {hint}?'}"
 
 
 def require_once(command: Any, words: Sequence[str]) -> None:

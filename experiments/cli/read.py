@@ -26,9 +26,8 @@ def register(app: typer.Typer) -> None:
         format: Format = "table",
     ) -> None:
         """What a file is, what it holds, and which command goes on."""
-        from slipstick.common.formatting import visible
         from slipstick.experiments.replay.read_files import ReadOptions, read_any
-        from slipstick.experiments.report.output import emit
+        from slipstick.experiments.report.output import emit, emit_line
 
         result = read_any(file, ReadOptions(on, model, devices, dtype, engine, top))
         if format == "json":
@@ -46,7 +45,7 @@ def register(app: typer.Typer) -> None:
             return
         left_out = [f"left out: {result.kind.left_out}"] if result.kind.left_out else []
         notes = [result.line, *left_out, *(f"next: {command}" for command in result.commands)]
+        for note in notes:
+            emit_line(note)
         if result.rows:
-            emit(result.rows, format, notes=notes)
-        else:
-            print("\n".join(visible(note) for note in notes))
+            emit(result.rows, format)

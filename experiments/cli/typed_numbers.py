@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from slipstick.experiments.cli.command_help import HelpPage
+from slipstick.experiments.cli.option_conflicts import meant, spelled
 
 if TYPE_CHECKING:
     from slipstick.workloads.graph.workload import Workload
 
 OPTION = "--number"
-HINTS = {
-    "compile": "--mode compiled",
-    "compiled": "--mode compiled",
-    "eager": "--mode eager",
-    "graphs": "--mode graphs",
-    "training": "--train adamw",
-    "precision": "--dtype",
-}
-"""What people write for an option, and what is meant."""
 OF_A_SERVER = "--tensor-parallel (ranks of one server) or --replicas (servers)"
 OF_TRAINING = "--dp, --tp, --pp and --cp, whose product it is (slipstick plan training searches them)"
 MEANT = {"devices": OF_A_SERVER, "gpus": OF_A_SERVER, "tp": "--tensor-parallel", "users": "--concurrency"}
@@ -112,15 +103,15 @@ def job_settings(settings: Sequence[str] | None, numbers: Sequence[str] | None) 
     return [*(settings or []), *(f"job.{text}" for text in numbers or [])]
 
 
-def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[str] = ()) -> list[str]:
+def as_settings(numbers: Sequence[str] | None, workload: Any, context: typer.Context | None = None) -> list[str]:
     """``NAME=VALUE`` texts as settings: sizes of the workload, else numbers of the run.
 
     Parameters
     ----------
     workload
         Whose sizes have names.
-    options
-        Of the command, for the error of a misspelt one.
+    context
+        Of the command, whose options the error of a misspelt one knows.
 
     Raises
     ------
@@ -133,33 +124,34 @@ def as_settings(numbers: Sequence[str] | None, workload: Any, options: Iterable[
     from slipstick.workloads.graph.workload_kind import workload_kind
 
     sizes = sorted(set(workload.symbols) | set(workload.defaults))
+    options = spelled(context.command) if context else []
     settings = []
     for text in numbers or []:
         name, _, value = text.partition("=")
         if not value:
-            hint = f"; did you mean {HINTS[name]}?" if name in HINTS else ""
-            known = f"want a value, or one of the options {', '.join(options)}"
-            raise InputError(f"--{name.replace('_', '-')}: {known}{hint}")
+            hint = meant(name, options)
+            known = f"did you mean {hint}?" if hint else f"want a value, or one of the options {', '.join(options)}"
+            raise InputError(f"--{name.replace('_', '-')}: {known}")
         setting = setting_of(name, sizes)
-        spelled, kind = name.replace("_", "-"), workload_kind(workload)
+        typed_as, kind = name.replace("_", "-"), workload_kind(workload)
         if name in OF_REQUESTS and name not in sizes and kind != "requests":
-            raise InputError(f"--{spelled} is of requests to a language model, {workload.name} is none")
+            raise InputError(f"--{typed_as} is of requests to a language model, {workload.name} is none")
         if setting == f"run.{name}" and name not in {*RUN, *RENAMED}:
             if name in MEANT and kind == "requests":
                 raise InputError(f"unknown option --{name} of requests; did you mean {MEANT[name]}?")
             if name in ("devices", "gpus") and kind == "training":
                 raise InputError(f"unknown option --{name} of a training step; did you mean {OF_TRAINING}?")
             spellings, of_runs = ([f"--{one.replace('_', '-')}" for one in names] for names in (sizes, RUN))
-            close = get_close_matches(f"--{spelled}", [*options, *spellings, *of_runs], n=1)
-            if meant := HINTS.get(name, close[0] if close else ""):
+            hint = meant(name, [*options, *spellings, *of_runs])
+            if hint or value[0] not in "+-.0123456789":
                 there = f"sizes of {workload.name}: {', '.join(spellings) or 'none'}"
-                raise InputError(f"unknown option --{spelled}; did you mean {meant}? ({there})")
+                raise InputError(f"unknown option --{typed_as}{hint and f'; did you mean {hint}?'} ({there})")
         settings.append(f"{setting}={MODES.get(value, value) if name == 'mode' else value}")
     return settings
 
 
 def named_settings(
-    workload: str | Workload, settings: Sequence[str] | None, numbers: Sequence[str] | None
+    workload: str | Workload, settings: Sequence[str] | None, numbers: Sequence[str] | None, context: typer.Context
 ) -> list[str]:
     """Settings as typed, and those of options that are numbers; the workload is read for the latter only.
 
@@ -174,4 +166,4 @@ def named_settings(
         from slipstick.workloads.catalog import workload as by_name
 
         workload = by_name(workload)
-    return [*(settings or []), *as_settings(numbers, workload)]
+    return [*(settings or []), *as_settings(numbers, workload, context)]

@@ -94,7 +94,9 @@ def register(app: typer.Typer) -> None:
             from slipstick.experiments.report.print_job import JobRequest, print_formula_sweep, print_sweep
 
             only(context, "a simulated job" if simulate else "a job without --simulate", SIMULATED if simulate else JOB)
-            given_as = named_settings(workload, set, number) if not is_job(workload) else job_settings(set, number)
+            given_as = (
+                named_settings(workload, set, number, context) if not is_job(workload) else job_settings(set, number)
+            )
             job = JobRequest(
                 workload, on, estimator, tuple(given_as), dtype, runs, seed, None, report, format, calibration,
                 measured, tuple(fit or ()), tuple(allow_code or ()),
@@ -117,7 +119,7 @@ def register(app: typer.Typer) -> None:
 
         workload, train = of_work(workload, work, train)
         program = own_or_none(workload, [on], input or (), train, [*(number or ()), *(set or ()), *vary])
-        today, varied = today_and_varied(named_settings(program or workload, set, number), vary)
+        today, varied = today_and_varied(named_settings(program or workload, set, number, context), vary)
         vary = list(varied)
         settings = with_threads_of_today(
             list(today), vary, on, lambda full: question(program or workload, on, estimator, full, dtype).answer()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, Problems
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.simulation.run_quantities import TIME, quantities
 
@@ -53,37 +53,40 @@ def read_job_measurements(path: str, stages: Sequence[str]) -> tuple[MeasuredRun
     known = quantities(tuple(stages))
     collected: dict[tuple[tuple[str, ...], str], _Collected] = {}
     wholes: list[MeasuredRun] = []
+    problems = Problems()
     for line, row in read_csv_rows(path, limit_rows=MAX_ROWS):
-        measured = [name for name in row if name in known]
-        for name in row:
-            if name not in known and name not in (RUN, NUMBER) and not name.startswith("job."):
-                raise unknown_name(f"column in {path}:", name, [*known, RUN, NUMBER, "job.NAME"])
-        if not measured:
-            raise InputError(f"{path}: no measured column: want one of {', '.join(known)}")
-        settings = tuple(f"{name}={text}" for name, text in row.items() if name.startswith("job.") and text)
-        key = settings, row.get(RUN, "")
-        place = None
-        if row.get(NUMBER):
-            place = whole_of(row[NUMBER], f"{path}: line {line}: step", 1, MAX_STEPS) - 1
-        one, empty = collected.setdefault(key, _Collected()), True
-        for name in measured:
-            if not row[name]:
-                continue
-            empty = False
-            value = read_number(row[name], path, line, name, low=0.0 if name != TIME else 1e-12, high=1e9)
-            if name == TIME:
-                wholes.append(MeasuredRun(settings, {TIME: (np.array([value]), np.zeros(1, dtype=np.intp))}))
-                continue
-            places = one.places.setdefault(name, [])
-            if place is not None and places and place <= places[-1]:
-                raise InputError(
-                    f"{path}: line {line}: step = {place + 1} comes after step {places[-1] + 1}: want rising numbers, "
-                    "or a column 'run' that tells runs apart"
-                )
-            places.append(place if place is not None else len(places))
-            one.values.setdefault(name, []).append(value)
-        if empty:
-            raise InputError(f"{path}: line {line}: nothing was measured (all of {', '.join(measured)} are empty)")
+        with problems:
+            measured = [name for name in row if name in known]
+            for name in row:
+                if name not in known and name not in (RUN, NUMBER) and not name.startswith("job."):
+                    raise unknown_name("column", name, [*known, RUN, NUMBER, "job.NAME"])
+            if not measured:
+                raise InputError(f"{path}: no measured column: want one of {', '.join(known)}")
+            settings = tuple(f"{name}={text}" for name, text in row.items() if name.startswith("job.") and text)
+            key = settings, row.get(RUN, "")
+            place = None
+            if row.get(NUMBER):
+                place = whole_of(row[NUMBER], f"{path}: line {line}: step", 1, MAX_STEPS) - 1
+            one, empty = collected.setdefault(key, _Collected()), True
+            for name in measured:
+                if not row[name]:
+                    continue
+                empty = False
+                value = read_number(row[name], path, line, name, low=0.0 if name != TIME else 1e-12, high=1e9)
+                if name == TIME:
+                    wholes.append(MeasuredRun(settings, {TIME: (np.array([value]), np.zeros(1, dtype=np.intp))}))
+                    continue
+                places = one.places.setdefault(name, [])
+                if place is not None and places and place <= places[-1]:
+                    raise InputError(
+                        f"{path}: line {line}: step = {place + 1} comes after step {places[-1] + 1}: want rising "
+                        "numbers, or a column 'run' that tells runs apart"
+                    )
+                places.append(place if place is not None else len(places))
+                one.values.setdefault(name, []).append(value)
+            if empty:
+                raise InputError(f"{path}: line {line}: nothing was measured (all of {', '.join(measured)} are empty)")
+    problems.refuse(path)
     runs = [_run(path, settings, one) for (settings, _), one in collected.items() if one.values]
     if not runs and not wholes:
         raise InputError(f"{path}: no measurements below the header")

@@ -175,7 +175,16 @@ class Question:
         given = {f"run.{name}": value for name, value in self.run.items()} if put is None else put.given
         issued = self.work().issued
         known = (*self.conditions, *made.conditions)
-        return conditions_of(self.workload, base, self.machine, given, known, issued=issued)
+        measured = self.calibration is not None and _of_a_table(self.calibration)
+        return conditions_of(self.workload, base, self.machine, given, known, issued=issued, measured=measured)
+
+
+def _of_a_table(fitted: Fitted) -> bool:
+    """Whether steps, runs or tokens that were measured answer: a time of the question says itself on which machine."""
+    from slipstick.estimators.training.training_estimator import MeasuredTraining
+    from slipstick.estimators.user_measured.measured_serving import MeasuredRuns, MeasuredSteps, MeasuredTokens
+
+    return isinstance(fitted, MeasuredTraining | MeasuredRuns | MeasuredSteps | MeasuredTokens)
 
 
 @checked

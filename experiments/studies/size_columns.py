@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,12 @@ from slipstick.experiments.question.defaults import spread_at
 from slipstick.experiments.question.memory_need import FITS, MAY, NOT, MemoryNeed, memory_need
 from slipstick.experiments.question.objectives import FIT
 from slipstick.experiments.question.question import Question
+from slipstick.experiments.question.space import Space
 
 MEMORY = "memory_B"
 """The column of the bytes that a point needs; `FIT` says whether they fit."""
-MOST_SIZES = 16
-"""Combinations of sizes that are counted for one sweep; of one size alone those between are interpolated."""
+MOST_VALUES, MOST_POINTS = 16, 64
+"""Values of one name at which a law is asked, those between interpolated; combinations of several names."""
 BEST_FIRST = (FITS, MAY, NOT)
 
 
@@ -33,38 +34,60 @@ def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ScatterAtSizes:
-    """The scatter of the default answer at each point, as `estimate` has it there."""
+    """The scatter of the default answer at each point, as `estimate` has it there.
+
+    `read`: names that vary and that the time reads; every one that varies where it is left out.
+    `part`: of the spread: "total", or "residual" where the fitted parameters are drawn.
+    """
 
     question: Question
+    read: Collection[str] | None = None
+    part: Literal["total", "residual"] = "total"
 
     def at(self, free: Mapping[str, FloatArray], count: int) -> tuple[FloatArray, FloatArray] | None:
         """Standard deviations of log time, and the part that all answers have alike (`Spread.common`), (count,) each.
 
-        None where sizes do not vary, or too many do.
+        None where nothing varies that decides it, or too many combinations do.
         """
-        query, names = self.question.query, open_sizes(self.question, free)
-        if not (self.question.by_default and count and names):
+        query, names = self.question.query, self._decide(free)
+        if not (count and names):
             return None
         columns = {name: np.broadcast_to(free[name], count) for name in names}
-        made = spread_at(query, columns) if query is not None else None
+        made = spread_at(query, columns) if query is not None and names == open_sizes(self.question, names) else None
         if made is None:
             made = self._of_few(columns)
         return None if made is None or np.isnan(made[0]).any() else (made[0], made[1])
 
+    def note(self, space: Space) -> tuple[str, ...]:
+        """A line where the points have today's scatter."""
+        names = self._decide(space.names)
+        if len(names) < 2 or space.size <= MOST_POINTS or names == open_sizes(self.question, names):
+            return ()
+        return (
+            f"bands of times are as wide as today's at {space.size:,} points; up to {MOST_POINTS} have each its own",
+        )
+
+    def _decide(self, free: Iterable[str]) -> list[str]:
+        """The names that decide the scatter, of those that vary."""
+        return [name for name in free if self.question.by_default and (self.read is None or name in self.read)]
+
     def _of_few(self, columns: Mapping[str, FloatArray]) -> list[FloatArray] | None:
-        """Of a law that takes one size at a time: a few sizes, those between interpolated; None of many of several."""
+        """Of a law that takes one point at a time: a few, those between interpolated; None of many of several names."""
 
         def spread(at: Mapping[str, Sized]) -> tuple[float, float]:
-            one = self.question.at({name: float(value) for name, value in at.items()}).answer().spread
-            return math.nan if one.total is None else one.total, one.common
+            point = {name: float(value) for name, value in at.items()}
+            wholes = {name: int(value) for name, value in point.items() if value.is_integer()}
+            one = self.question.at({**point, **wholes}).answer().spread
+            known = one.total if self.part == "total" else one.residual
+            return math.nan if known is None else known, one.common
 
         distinct = np.unique(np.stack(list(columns.values())), axis=1)
-        if distinct.shape[1] <= MOST_SIZES:
+        if distinct.shape[1] <= (MOST_VALUES if len(columns) == 1 else MOST_POINTS):
             return by_parts(columns, spread)
         if len(columns) > 1:
             return None
         ((name, values),) = columns.items()
-        few = distinct[0][np.linspace(0, distinct.shape[1] - 1, MOST_SIZES).round().astype(int)]
+        few = distinct[0][np.linspace(0, distinct.shape[1] - 1, MOST_VALUES).round().astype(int)]
         return [np.interp(values, few, each) for each in by_parts({name: few}, spread)]
 
 

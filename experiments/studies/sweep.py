@@ -251,17 +251,19 @@ class Task:
         """The ends of the bands of ratio and time."""
         columns: dict[str, FloatArray] = {}
         parameter, relative = self._parameter_spread(free, len(times))
-        of_sizes = self.scatter.at(free, len(times)) if self.scatter is not None else None
-        at_points, common = (self.residual or 0.0, self.common) if of_sizes is None else of_sizes
-        residual = np.hypot(at_points, self.residual_seconds / np.maximum(times, 1e-300))
+        there = self.scatter.at(free, len(times)) if self.scatter is not None else None
+        alike = np.hypot(self.residual or 0.0, self.residual_seconds / np.maximum(times, 1e-300))
+        residual, common = (alike, self.common) if there is None else there
         residual_today = np.hypot(self.residual or 0.0, self.residual_seconds / self.today)
         width = quantile(self.level, self.degrees_of_freedom)
         tail = quantile(self.level, self.residual_freedom or self.degrees_of_freedom)
         freedoms = self.degrees_of_freedom, self.residual_freedom
         law = shipped().band(self.space.names, self.work, self.level, *freedoms)
         logs, change = np.log(np.maximum(ratios, 1e-300)), self.fields.change(free, len(times))
-        ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
         whole = alone = np.hypot(width * parameter, tail * residual)
+        if all(name.startswith("machine.") for name in self.space.names):  # the law was fitted to today's scatter
+            residual, common = residual_today, self.common
+        ratio = law.half(logs, change, relative, residual, residual_today, common, self.common)
         if (held := self.held) is not None:  # a time is as sure as its ratio to the measured one
             changed = self.since.change(free, len(times))
             over, known = (held.repeats, False) if held.at_sizes is None else held.at_sizes(free)
@@ -357,6 +359,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         fields=known, least=least, slower=ClockEnergy.of(question, consumed), work=workload_kind(question.workload),
     )  # fmt: skip
     shares = BandedMetrics(question, level) if answer.metric_intervals and space.size <= SHARE_POINTS else None
+    at_points = ScatterAtSizes(question, read)
     wanted = bands == "always" or (bands == "auto" and space.size <= BAND_POINTS)
     calibration = question.estimator.uncertainty
     if not wanted:
@@ -364,11 +367,11 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     if held := question.estimator.measured_uncertainty(question.machine):
         known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, held=held)
         return replace(known_there, since=_since(known, question.machine, held.machine)) if held.scatter else plain
-    if calibration is None:  # the estimator's own bands are of the usual level; other machines scatter as today's
+    plain = replace(plain, scatter=at_points, notes=(*notes, *at_points.note(space)))
+    if calibration is None:  # the estimator's own bands are of the usual level
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None
-        common, at_sizes = answer.spread.common, ScatterAtSizes(question)
-        return replace(plain, shares=kept, residual=scatter or None, common=common, scatter=at_sizes)
+        return replace(plain, shares=kept, residual=scatter or None, common=answer.spread.common)
     sample = calibration.parameter_draws(DRAWS) if function.vectorised else None
     drawn = None
     fitted = tuple(f"estimator.{name}" for name in calibration.names)
@@ -386,7 +389,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
         residual_freedom=calibration.residual_freedom,
         common=calibration.common_std,
         shares=shares,
-        scatter=ScatterAtSizes(question),
+        scatter=at_points if drawn is None else replace(at_points, part="residual"),
     )
 
 

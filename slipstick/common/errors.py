@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import TracebackType
 
 _LONG = re.compile(r"\S{301,}")
+MOST_PROBLEMS = 8
+"""Of a file, in one line."""
 _KEPT = 120
 """Letters at each end of a word of more than 300 that a message repeats."""
 
@@ -47,3 +50,52 @@ def errors_at(place: str) -> Iterator[None]:
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(place.partition(": ")[0]) else f"{place}: {text}") from None
+
+
+def counted_problems(problems: Sequence[str]) -> str:
+    """What is wrong, in one line, numbered where there is more than one; the first few of many.
+
+    >>> counted_problems(["a is 0", "b is missing"])
+    '2 problems: (1) a is 0; (2) b is missing'
+    """
+    more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
+    if len(problems) == 1:
+        return problems[0]
+    numbered = (f"({number}) {text}" for number, text in enumerate(problems[:MOST_PROBLEMS], 1))
+    return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
+
+
+class Problems(list[str]):
+    """What is wrong with a file or a graph, collected: ``with problems:`` passes over an error of input inside.
+
+    Examples
+    --------
+    >>> problems = Problems()
+    >>> for line, text in (3, "x"), (4, "1"), (5, "y"):
+    ...     with problems, errors_at(f"runs.csv: line {line}"):
+    ...         if text.isalpha():
+    ...             raise InputError(f"time_s = {text!r} is no number")
+    >>> problems.refuse("runs.csv")
+    Traceback (most recent call last):
+    slipstick.common.errors.InputError: runs.csv: 2 problems: (1) line 3: time_s = 'x' is no number; (2) line 5: ...
+    """
+
+    def __enter__(self) -> None:
+        """Nothing is wrong yet."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Keep what was wrong; errors of other kinds pass."""
+        if isinstance(error, InputError):
+            self.append(str(error))
+        return isinstance(error, InputError)
+
+    def refuse(self, where: object) -> None:
+        """End the reading of `where`, the file or the graph.
+
+        Raises InputError where something was wrong: names the first few, each once, and counts them all.
+        """
+        if self:
+            texts = dict.fromkeys(text.removeprefix(f"{where}: ") for text in self)
+            raise InputError(f"{where}: {counted_problems(list(texts))}")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, get_
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, counted_problems
+from slipstick.common.readers import unknown_name
 from slipstick.common.units import Unit
 
 Value = TypeVar("Value")
@@ -156,8 +157,6 @@ def form_of(value: Any) -> Hashable:
     return inside or value
 
 
-MOST_PROBLEMS = 8
-"""Of a file, in one line."""
 WANTED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("string_type", "string_sub_type"), "a text"),
@@ -226,26 +225,13 @@ def _problems(error: ValidationError, model: type[Any]) -> str:
     return counted_problems(list(texts.values()))
 
 
-def counted_problems(problems: Sequence[str]) -> str:
-    """What is wrong, in one line, numbered where there is more than one; the first few of many.
-
-    >>> counted_problems(["a is 0", "b is missing"])
-    '2 problems: (1) a is 0; (2) b is missing'
-    """
-    more = f" (and {len(problems) - MOST_PROBLEMS} more)" if len(problems) > MOST_PROBLEMS else ""
-    if len(problems) == 1:
-        return problems[0]
-    numbered = (f"({number}) {text}" for number, text in enumerate(problems[:MOST_PROBLEMS], 1))
-    return f"{len(problems)} problems: {'; '.join(numbered)}{more}"
-
-
 def _problem(problem: ErrorDetails, model: type[Any]) -> str:
     place = problem["loc"]
     field = ".".join(str(part) for part in place) or "the document"
     if problem["type"] == "extra_forbidden":
-        parent: Any = model
-        known = sorted(parent.model_fields) if len(place) == 1 else []
-        return f"unknown field {field!r}" + (f" (known: {', '.join(known)})" if known else "")
+        fields = getattr(model, "model_fields", {}) if len(place) == 1 else {}
+        known = sorted(one.alias or name for name, one in fields.items())
+        return str(unknown_name("field", field, known)) if known else f"unknown field {field!r}"
     if problem["type"] == "missing":
         named = getattr(model, "model_fields", {})
         wanted = next((one.annotation for name, one in named.items() if field in (name, one.alias)), None)

@@ -198,6 +198,16 @@ def test_tf32_is_float32_as_a_server_multiplies_it(step: str) -> None:
     assert one == pytest.approx(two, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["t4", "v100-sxm", "mi250x", "p100-sxm", "xeon-phi-7120p", "apple-m2"])
+@pytest.mark.parametrize("step", ["decode:llama-3.2-1b", "prompt:llama-3.2-1b"])
+def test_float32_weights_are_multiplied_in_float32_where_there_is_no_tf32(name: str, step: str) -> None:
+    """They were refused for want of a type that nobody asked for; twice the bytes of 16 bits take no less time."""
+    single, half = (ask(step, name, dtype=dtype).answer() for dtype in ("float32", "fp16"))
+    assert single.time > half.time and single.least >= half.least
+    under_an_engine = name not in ("xeon-phi-7120p", "apple-m2")
+    assert any("no TF32" in line for line in single.assumptions) == under_an_engine
+
+
 @pytest.mark.parametrize("name", ["v100-sxm", "h100-sxm"])
 def test_32_bits_run_at_no_rate_of_16(name: str) -> None:
     """Matrix units of a V100 multiply 16 bits alone: 128 sequences in float32 took what their flop need at the peak."""

@@ -66,6 +66,14 @@ def test_core_bound_time_follows_the_clock_and_larger_caches_never_cost() -> Non
     assert np.all(np.diff(times) <= 0) and times[-1] < times[0]
 
 
+@pytest.mark.parametrize("name", ["xeon-gold-6148", "epyc-7451"])
+def test_estimate_has_the_band_of_predict(name: str) -> None:
+    """On a core that nobody measured it was that of the core that was: 80 % in 103 .. 142 us for 87 .. 169 us."""
+    matrix = stencil((60, 60), 5)
+    one, two = spmv_estimator().estimate(spmv(matrix), machine(name)), estimate_spmv(matrix, machine(name))
+    assert one.interval() == pytest.approx(two.interval(), rel=1e-12)
+
+
 def test_accelerators_are_refused_and_not_answered_with_a_core() -> None:
     matrix = stencil((20, 20), 5)
     for name in ("v100-sxm", "radeon-vii", "mi100", "tpu-v3"):

@@ -135,7 +135,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {
     "unknown scoreboard": (["validate", "everything"], "unknown scoreboard 'everything'"),
     "unknown format": (["machines", "list", "--format", "xml"], "unknown format 'xml' (known: table, json, csv)"),
     "unknown verb": (["guess"], "No such command 'guess'"),
-    "unknown option": (["machines", "list", "--colour"], "No such option"),
+    "unknown option": (["machines", "list", "--colour"], "unknown option --colour"),
     "missing option": (["estimate", "phi-cnn-small"], "give --on MACHINE"),
     "set without value": (["estimate", "phi-cnn-small", *ON, "--set", "run.threads"], "want NAMESPACE.NAME=VALUE"),
     "set without namespace": (["estimate", "phi-cnn-small", *ON, "--set", "threads=3"], "want NAMESPACE.NAME=VALUE"),

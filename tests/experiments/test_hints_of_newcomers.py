@@ -182,6 +182,30 @@ def test_a_number_of_another_question_is_answered_by_a_hint(
     assert hint in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("estimate gpt2 --on t4 --html run.html", "unknown option --html; did you mean --report? (sizes of gpt2"),
+        ("estimate gpt2 --on t4 --json", "--json: did you mean --format json?"),
+        ("whatif gpt2 --on t4 --vary workload.batch=1,2 --output x.toml", "--output; did you mean --save?"),
+        ("explain gpt2 --on t4 --reprot x.html", "unknown option --reprot; did you mean --report?"),
+        ("estimate gpt2 --on t4 --zz red", "unknown option --zz (sizes of gpt2: --batch, --seq-len)"),
+        ("serve llama-3.1-8b --on h100-sxm --html run.html", "unknown option --html; did you mean --report?"),
+        ("machines show t4 --json", "unknown option --json; did you mean --format json?"),
+        ("measure anchors --on t4 --workload gpt2 --gpu 3", "unknown option --gpu; did you mean --on?"),
+        (
+            "measure anchors --on t4 --engine vllm --batch 4",
+            "anchors of no --workload does not read --engine, --number",
+        ),
+    ],
+)
+def test_an_option_that_a_verb_lacks_is_answered_by_the_one_that_is_meant(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_size_of_a_workload_of_ones_making_may_be_called_as_one_of_requests() -> None:
     work = ss.Workload("adds", (elementwise("add", symbol("input_tokens")),))
     assert as_settings(["input_tokens=5"], work) == ["workload.input_tokens=5"]

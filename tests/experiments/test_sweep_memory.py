@@ -8,7 +8,7 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.question.facts import facts
-from slipstick.experiments.studies.size_columns import MOST_SIZES, able
+from slipstick.experiments.studies.size_columns import MOST_VALUES, able
 from slipstick.experiments.studies.whatif import whatif
 
 BATCHES = (64.0, 512.0, 1024.0)
@@ -31,7 +31,7 @@ def test_each_point_has_the_memory_and_the_band_that_estimate_gives_there() -> N
 
 
 def test_memory_between_the_sizes_that_are_counted_lies_on_a_line() -> None:
-    batches = np.arange(1.0, 3.0 * MOST_SIZES)
+    batches = np.arange(1.0, 3.0 * MOST_VALUES)
     table = whatif("resnet18-inference", "h100-sxm", {"workload.batch": batches}).frame
     assert np.diff(table.memory_B).min() > 0
     assert np.ptp(np.diff(table.memory_B)) < 0.01 * np.diff(table.memory_B).mean()

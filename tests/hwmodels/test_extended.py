@@ -118,7 +118,7 @@ def test_names_are_taken_away_and_bandwidths_replace_each_other(tmp_path: Path) 
             r"HBM5 would make HBM3, .* HBM3: null",
         ),
         ("links: {nvlink: null}", r"links\.nvlink: null takes away what the extended machine has, and it has none"),
-        ("clok: 2 GHz", "unknown field 'clok'"),
+        ("clok: 2 GHz", "unknown field 'clok'; did you mean 'clock'"),
         ("sources: [1]", "sources"),
     ],
 )

@@ -93,15 +93,15 @@ def test_ranges_that_fit_a_marker_are_steps(tmp_path: Path) -> None:
         ("(", "--step-pattern '\\(': no regular expression"),
         ("(a+)+(b)", "--step-pattern '.*': a group may not be repeated"),
         ("x" * 99, "--step-pattern 'x{60}': want a group that holds the step's number"),
-        ("(warm-up )?iteration (\\d+)", "'iteration .': the first group of --step-pattern holds 'None'"),
+        ("iter(ation) (?:\\d+)(!)?", "'iteration .': no group of --step-pattern holds a number \\('ation', 'None'\\)"),
     ):
         with pytest.raises(InputError, match=said):
             graph_of_events(read_timeline(path), path, wrong)
 
 
-def test_the_first_group_of_several_holds_the_number_of_the_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", [r"iteration (\d+)( of \d+)?", r"(warm-up )?iteration (\d+)"])
+def test_the_first_group_with_a_number_says_the_step(tmp_path: Path, pattern: str) -> None:
     path = files_made.nsys(tmp_path / "a", steps=2)
-    pattern = r"iteration (\d+)( of \d+)?"
     assert graph_of_events(read_timeline(path), path, pattern).step_names == ("ProfilerStep#1", "ProfilerStep#2")
     assert [step.step for step in profile_steps(read_timeline(path), pattern)] == [1, 2]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, Problems, errors_at
 from slipstick.common.expressions import expression_text, is_symbolic, parse_expression, sp
 from slipstick.common.readers import unknown_name
-from slipstick.common.records import FrozenDict, counted_problems
+from slipstick.common.records import FrozenDict
 from slipstick.workloads.graph.cost import LARGEST, Amount, Cost, check_resource, symbols_of
 from slipstick.workloads.graph.kinds import KINDS, operation
 from slipstick.workloads.graph.workload import FIELDS, WHOLE, Attribute, Op, Workload
@@ -51,18 +51,17 @@ def from_digraph(graph: nx.Graph[Any]) -> Workload:
         raise InputError(f"{where}: its edges have no direction: want a DiGraph, whose edges say what waits for what")
     if not len(graph):
         raise InputError(f"{where}: has no node: want at least one operation")
-    problems: list[str] = []
+    problems = Problems()
     made = _operations(graph, problems)
     edges = dict.fromkeys((str(before), str(after)) for before, after in graph.edges())
     for before, after, fields in graph.edges(data=True):
         problems += [f"edge {before!s} -> {after!s}: {field!r}: an edge has no field" for field in fields]
     whole = _whole(graph.graph, problems)
-    if problems:
-        raise InputError(f"{where}: {counted_problems(problems)}")
+    problems.refuse(where)
     return Workload(str(name), made, tuple(edges), whole["defaults"], whole["metadata"], whole["uncounted"])
 
 
-def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+def _whole(facts: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
     """What the graph says of the workload, by field."""
     for name in facts:
         if name not in WHOLE:
@@ -82,7 +81,7 @@ def _whole(facts: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     return {"defaults": FrozenDict(defaults), "metadata": metadata, "uncounted": tuple(map(str, uncounted))}
 
 
-def _operations(graph: nx.Graph[Any], problems: list[str]) -> tuple[Op, ...]:
+def _operations(graph: nx.Graph[Any], problems: Problems) -> tuple[Op, ...]:
     """The operations of all nodes, alike ones read once; what is wrong with the others is added to `problems`."""
     read: dict[tuple[object, ...], Op] = {}
     made: list[Op] = []
@@ -120,7 +119,7 @@ def _say(value: Any, content: list[object]) -> None:
         content.append(id(value) if isinstance(value, Op) else value)
 
 
-def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op | None:
+def _operation(node: Any, fields: Mapping[str, Any], problems: Problems) -> Op | None:
     """The operation of a node; None where something is wrong, which is added to `problems`."""
     where = f"node {str(node)[:60]!r}"
     known = len(problems)
@@ -155,11 +154,9 @@ def _operation(node: Any, fields: Mapping[str, Any], problems: list[str]) -> Op 
     amounts = None if cost is None else read_cost(cost, f"{where}: cost", problems)
     if len(problems) > known or times is None:
         return None
-    try:
+    with problems, errors_at(where):
         return _made(str(node), kind, dims, dtype, amounts, times, attributes, base)
-    except InputError as error:
-        problems.append(f"{where}: {error}")
-        return None
+    return None
 
 
 def _made(
@@ -192,7 +189,7 @@ def _by_formula(op: Op) -> bool:
         return False
 
 
-def read_mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, Any]:
+def read_mapping(value: Any, where: str, problems: Problems) -> Mapping[Any, Any]:
     """A table by name; an empty one where it is none, which is added to `problems`, as the other readers do."""
     if isinstance(value, Mapping):
         return value
@@ -200,7 +197,7 @@ def read_mapping(value: Any, where: str, problems: list[str]) -> Mapping[Any, An
     return {}
 
 
-def read_amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
+def read_amounts(value: Any, where: str, problems: Problems) -> FrozenDict[Amount]:
     """Amounts by name."""
     amounts: dict[str, Amount] = {}
     for name, amount in read_mapping(value, where, problems).items():
@@ -210,20 +207,17 @@ def read_amounts(value: Any, where: str, problems: list[str]) -> FrozenDict[Amou
     return FrozenDict(amounts)
 
 
-def read_cost(value: Any, where: str, problems: list[str]) -> FrozenDict[Amount]:
+def read_cost(value: Any, where: str, problems: Problems) -> FrozenDict[Amount]:
     """Amounts of resources by name."""
     known: dict[str, Any] = {}
     for name, amount in read_mapping(value, where, problems).items():
-        try:
+        with problems, errors_at(f"{where}.{str(name)[:60]}"):
             check_resource(str(name))
-        except InputError as error:
-            problems.append(f"{where}.{str(name)[:60]}: {error}")
-        else:
             known[str(name)] = amount
     return read_amounts(known, where, problems)
 
 
-def read_amount(value: Any, where: str, problems: list[str]) -> Amount | None:
+def read_amount(value: Any, where: str, problems: Problems) -> Amount | None:
     """An amount: a number, or a formula over open names; None where it is neither, which is added to `problems`."""
     plain = value.item() if hasattr(value, "item") and not is_symbolic(value) else value
     if isinstance(plain, (int, float)) and not isinstance(plain, bool) and 0 <= plain <= LARGEST:
@@ -250,7 +244,7 @@ def _parsed(text: str) -> sp.Expr:
     return parse_expression(text)
 
 
-def read_facts(value: Any, where: str, problems: list[str]) -> FrozenDict[Attribute]:
+def read_facts(value: Any, where: str, problems: Problems) -> FrozenDict[Attribute]:
     """Plain facts by name: texts, numbers, truth values, and tuples of them."""
 
     def frozen(fact: Any) -> Attribute:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, Problems, errors_at
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import of_schema, read_json, require_mapping, unknown_name
-from slipstick.common.records import FrozenDict, counted_problems
+from slipstick.common.records import FrozenDict
 from slipstick.common.renamed_arguments import checked
 from slipstick.common.units import check_count
 from slipstick.workloads.graph.cost import Cost
@@ -54,7 +54,7 @@ def from_json(document: Any, where: str) -> Workload:
             raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")
     if not document["nodes"]:
         raise InputError(f"{where}: field 'nodes': want at least one operation")
-    problems: list[str] = []
+    problems = Problems()
     operations = [_op_from_json(require_mapping(node, where, "nodes"), where, problems) for node in document["nodes"]]
     links = [require_mapping(link, where, "links") for link in document["links"]]
     metadata = read_facts(document.get("metadata", {}), "metadata", problems)
@@ -62,15 +62,14 @@ def from_json(document: Any, where: str) -> Workload:
     for name, value in defaults.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             problems.append(f"defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
-    if problems:
-        raise InputError(f"{where}: {counted_problems(problems)}")
+    problems.refuse(where)
     edges = tuple((str(link.get("source")), str(link.get("target"))) for link in links)
     uncounted = tuple(map(str, document.get("uncounted", ())))
     made = tuple(op for op in operations if op is not None)
     return Workload(document["name"], made, edges, FrozenDict(defaults), metadata, uncounted)
 
 
-def _op_from_json(node: Mapping[str, Any], file: str, problems: list[str]) -> Op | None:
+def _op_from_json(node: Mapping[str, Any], file: str, problems: Problems) -> Op | None:
     """The operation of a node; None where something is wrong, which is added to `problems`."""
     if not isinstance(node.get("id"), str) or not isinstance(node.get("kind"), str):
         raise InputError(f"{file}: a node needs texts 'id' and 'kind', got {str(node)[:60]!r}")
@@ -81,7 +80,7 @@ def _op_from_json(node: Mapping[str, Any], file: str, problems: list[str]) -> Op
     cost = read_cost(node.get("cost", {}), f"{where}: cost", problems)
     times = read_amount(node.get("times", 1), f"{where}: times", problems)
     attributes = read_facts(node.get("attributes", {}), f"{where}: attributes", problems)
-    try:
+    with problems, errors_at(where):
         for field, count in (("times", times), ("cost.launches", cost.get("launches"))):
             if isinstance(count, (int, float)):
                 check_count(field, count, 0)
@@ -96,6 +95,4 @@ def _op_from_json(node: Mapping[str, Any], file: str, problems: list[str]) -> Op
             body=from_json(node["body"], "body") if "body" in node else None,
             payload=str(node["payload"]) if "payload" in node else None,
         )
-    except InputError as error:
-        problems.append(f"{where}: {error}")
-        return None
+    return None

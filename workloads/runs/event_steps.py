@@ -43,7 +43,7 @@ class DividedEvents:
 
 
 def step_marker(text: str) -> re.Pattern[str]:
-    """A regular expression for the names of markers, whose first group holds the number of the step.
+    """A regular expression for the names of markers, whose first group with a number says the step.
 
     Raises InputError where it is none, has no group, or repeats a group as a whole.
     """
@@ -184,17 +184,15 @@ def _operations(
 
 
 def step_number(match: re.Match[str]) -> int:
-    """The number of the step that a marker's name holds.
+    """The number of the step that a marker's name holds, in the first group of its pattern that holds one.
 
-    Raises InputError where the first group of its pattern holds none.
+    Raises InputError where none does.
     """
-    text = match.group(1)
-    if not (text and text.isdecimal() and len(text) < 19):
-        raise InputError(
-            f"step marker {match.group()[:60]!r}: the first group of --step-pattern holds {str(text)[:40]!r}, "
-            "no step number"
-        )
-    return int(text)
+    numbers = [text for text in match.groups() if text and text.isdecimal() and len(text) < 19]
+    if not numbers:
+        held = ", ".join(repr(str(text)[:40]) for text in match.groups()[:4])
+        raise InputError(f"step marker {match.group()[:60]!r}: no group of --step-pattern holds a number ({held})")
+    return int(numbers[0])
 
 
 def _launch_times(events: EventTable, device: Mask) -> FloatArray:

@@ -26,6 +26,7 @@ from slipstick.workloads.transforms.dtype import (
     WIDE,
     dtype_name,
     in_dtype,
+    rewritten,
 )
 
 OPERAND_TYPES = ("float8", "float8_block", *BLOCK_SCALED)
@@ -122,7 +123,15 @@ def narrow_products(workload: Workload, dtype: str, has: Collection[str] | None 
 
 
 def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
-    """A workload written down with narrow products (a served model's): those that a machine lacks become wide."""
+    """A workload written down with narrow products (a served model's): those that a machine lacks become wide.
+
+    Float32 weights of a served model, multiplied in TF32, are multiplied in float32 where the machine lacks that.
+    """
+    wide = wide_type(has)
+    if workload.metadata.get("weights") == "fp32" and "tfloat32" not in has:
+        other = {"tfloat32": "float32", "bfloat16": wide}
+        plain = (rewritten(op, other[op.dtype]) if op.dtype in other else op for op in workload.operations)
+        return replace(workload, operations=tuple(plain))
     lacked = {
         op.dtype
         for op in workload.distinct.operations
@@ -130,7 +139,6 @@ def as_multiplied(workload: Workload, has: Collection[str]) -> Workload:
     }
     if not lacked:
         return workload
-    wide = wide_type(has)
     operations = tuple(_widened(op, wide) if op.dtype in lacked else op for op in workload.operations)
     count, stored = sum(op.dtype in lacked for op in workload), min(lacked)
     facts = {"dtype": f"{stored}{WEIGHTS}", STORED: stored, WIDE: wide}

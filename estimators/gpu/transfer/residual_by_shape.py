@@ -97,7 +97,7 @@ class ShapeFactor:
             place = np.log2(np.maximum(np.array([seen[1]]), LEAST))
             log = self.at(seen[0], place)
             if self.weighted:
-                dims = {name: float(size) for name, size in op.dims.items()}
+                dims = {name: max(float(size), LEAST) for name, size in op.dims.items()}  # a fill reads nothing
                 form = OperationTimes.of(self.weighted.machine, op.kind, op.dtype, dims, [1.0], op.attributes)
                 log = log + self.weighted.logs(form, log)
             self.known[seen] = float(np.exp(log[0]))

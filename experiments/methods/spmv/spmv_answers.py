@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstick.common.answer import Provenance
-from slipstick.common.errors import InputError, errors_at
+from slipstick.common.errors import InputError, Problems, errors_at
 from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
 from slipstick.estimators.base.estimate import Estimate
 from slipstick.estimators.sparse.kernel_costs import HostKernels, beside, load_host_kernels, shipped_blocks
@@ -142,7 +142,10 @@ def with_products(question: Question, workload: str, calibration: Path, threads:
     if host.costs[0].state not in STATES:
         if threads:
             raise InputError(f"--threads: not with {calibration}, the costs of one core")
-        return replace(question, estimator=spmv_estimator(host.costs[0]), why=f"products by {calibration.name}")
+        between = predictor(question.machine, host).spreads[0]
+        return replace(
+            question, estimator=spmv_estimator(host.costs[0], between), why=f"products by {calibration.name}"
+        )
     path = workload.removeprefix("pagerank:")
     if not path.removesuffix(".gz").endswith(MATRIX_FILES):
         raise InputError(f"--calibration {calibration}: kernels need a matrix file or pagerank:FILE")
@@ -199,19 +202,21 @@ def read_anchors(path: Path, options: KernelOptions) -> list[KnownProduct]:
     where `options` want threads or caches that are not usual and the file does not say what its products had.
     """
     anchors = []
+    problems = Problems()
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
         where = f"{path}: line {line}"
-        if mixed := MIXED & row.keys():
-            raise InputError(f"{path}: column {min(mixed)!r}: want the rows of one kernel")
-        for name, given in (("threads", options.threads > 1), ("caches", options.state != "warm")):
-            if given and not row.get(name):
-                raise InputError(f"{where}: how did it run? With --{name} want a column {name} of what was measured")
-        with errors_at(where):
+        with problems, errors_at(where):
+            if mixed := MIXED & row.keys():
+                raise InputError(f"{path}: column {min(mixed)!r}: want the rows of one kernel")
+            for name, given in (("threads", options.threads > 1), ("caches", options.state != "warm")):
+                if given and not row.get(name):
+                    raise InputError(f"how did it run? With --{name} want a column {name} of what was measured")
             clock = number_of("clock", row["clock"], "Hz") if row.get("clock") else None
             state = check_state(row["caches"]) if row.get("caches") else None
             threads = whole_of(row["threads"], "threads", 1) if row.get("threads") else None
-        product = read_matrix(path.parent / row["matrix"]), read_number(row["time_s"], path, line, "time_s", 1e-12)
-        anchors.append(KnownProduct(product, state, threads, clock, where))
+            product = read_matrix(path.parent / row["matrix"]), read_number(row["time_s"], path, line, "time_s", 1e-12)
+            anchors.append(KnownProduct(product, state, threads, clock, where))
+    problems.refuse(path)
     if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")
     return anchors

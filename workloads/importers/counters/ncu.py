@@ -16,10 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, Problems
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import decimal_mark, read_text
-from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged, total
 
 LIMIT_BYTES = 256 * MEGABYTE
@@ -80,7 +79,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
     if METRIC in header and VALUE not in header:
         raise InputError(f"{path}: line {start + 1}: no column {VALUE!r} (columns: {', '.join(header[:20])})")
     units: Mapping[str, str] = {}
-    wrong = []
+    wrong = Problems()
     try:
         for number, cells in enumerate(reader):
             line = start + 2 + number
@@ -98,8 +97,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
             yield line, {**row, **units}
     except csv.Error as error:
         raise InputError(f"{path}: line {start + reader.line_num}: not CSV ({error})") from None
-    if wrong:
-        raise InputError(f"{path}: {counted_problems(wrong)}")
+    wrong.refuse(path)
 
 
 def _metrics(row: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import InputError, Problems
 from slipstick.common.opener import MEGABYTE
 from slipstick.common.readers import read_csv_rows, whole_number
-from slipstick.common.records import counted_problems
 from slipstick.workloads.importers.counters.counted import MOST_REGIONS, Counted, counted_number, merged
 
 LIMIT_BYTES = 1024 * MEGABYTE
@@ -31,7 +30,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
     """
     launches: dict[tuple[str, str], dict[str, float]] = {}
     times: dict[tuple[str, str], float] = {}
-    wrong: list[str] = []
+    wrong = Problems()
     for line, row in read_csv_rows(path, ("Kernel_Name", "Counter_Name", "Counter_Value"), LIMIT_BYTES):
         value = counted_number(row["Counter_Value"], f"{path}: line {line}: {row['Counter_Name'][:80]}")
         if value is None:
@@ -47,8 +46,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
             times[key] = (end - start) * 1e-9
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} dispatches")
-    if wrong:
-        raise InputError(f"{path}: want numbers, and ends after starts: {counted_problems(wrong)}")
+    wrong.refuse(f"{path}: want numbers, and ends after starts")
     if not launches:
         raise InputError(f"{path}: no rows below the header")
     return merged(

@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from slipstick.common.errors import InputError
@@ -538,10 +539,12 @@ READ_BY: Mapping[str, tuple[Target, ...]] = {
 def of_another_verb(words: Sequence[str], message: str) -> str:
     """What an error adds where a verb was handed a file of another verb: the file's kind and that verb; else "".
 
-    `words`: of the command line; `message`: the error, which may say it already.
+    `words`: of the command line, where the value of an option is no such file.
+    `message`: the error, which may say it already.
     """
     targets = READ_BY.get(words[0] if words else "")
-    path = next((word for word in words[1:] if not word.startswith("-") and os.path.isfile(word)), "")  # noqa: PTH113 - Path raises for long words
+    given = [word for before, word in pairwise(words) if not word.startswith("-") and not before.startswith("--")]
+    path = next((word for word in given if os.path.isfile(word)), "")  # noqa: PTH113 - Path raises for long words
     if targets is None or not path or " takes it" in message or path.endswith((".yaml", ".yml", ".toml")):
         return ""
     try:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipstick.common.errors import InputError
+from slipstick.common.errors import Problems
 from slipstick.common.readers import number_of
-from slipstick.common.records import counted_problems
 
 UNSET = (None, "", "not set", "None", "null", "N/A", "n/a")
 """How programs write that a figure was not set, or is not known."""
@@ -18,18 +17,16 @@ AGREEMENT = 0.05
 
 @dataclass
 class Fields:
-    """The entries of one file: what is missing or wrong is collected, and raised at the end."""
+    """The entries of one file: what is missing or wrong is collected (`wrong.refuse` ends the reading)."""
 
     path: object
-    wrong: list[str] = field(default_factory=list)
+    wrong: Problems = field(default_factory=Problems)
 
     def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
-        """A number of the file's unit within [low, high]; `low` where it is wrong (`finish` then raises)."""
+        """A number of the file's unit within [low, high]; `low` where it is wrong."""
         if name in entry:
-            try:
+            with self.wrong:
                 return number_of(entry[name], f"{where}: {name}", low, high)
-            except InputError as error:
-                self.wrong.append(str(error))
         else:
             self.wrong.append(f"{where}: no field {name}")
         return low
@@ -48,14 +45,6 @@ class Fields:
             self.wrong.append(
                 f"{where}: {name} = {stated:g} contradicts {means} = {computed:g}: edited, or not of one run"
             )
-
-    def finish(self) -> None:
-        """End the reading of a file.
-
-        Raises InputError where something was wrong; names the first fields.
-        """
-        if self.wrong:
-            raise InputError(f"{self.path}: {counted_problems(self.wrong)}")
 
 
 def text_of(entry: Mapping[str, Any], name: str) -> str:
