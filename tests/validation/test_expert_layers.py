@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from slipstick.estimators.gpu.kernels.kernel_classes import class_of
+from slipstick.common.records import FrozenDict
+from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters, class_of
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.experiments.scoreboards.experts.expert_data import ExpertCase, routed
 from slipstick.experiments.scoring.unseen_answers import answers
 from slipstick.hwmodels.catalog import machine
@@ -14,32 +15,35 @@ from slipstick.workloads.graph.kinds import operation
 pd = pytest.importorskip("pandas")
 
 
-def rows_of(tokens: float, ranks: float = 1.0, routing: str = "balanced") -> tuple[float, float]:
+def rows_of(tokens: int, ranks: int = 1, exponent: float = 0.0) -> tuple[float, float, float]:
     """Of 256 experts, eight of which a token chooses (DeepSeek-V3)."""
-    rows, active = routed(*(np.array([one]) for one in (tokens, 8.0, 256.0, ranks)), [routing])
-    return float(rows[0]), float(active[0])
+    return routed(tokens, 8, 256, ranks, exponent)
 
 
 def test_rows_and_experts_of_one_rank() -> None:
     """Every token goes to eight; balanced, to as many different experts as there are."""
-    assert [rows_of(one) for one in (1.0, 16.0, 4096.0)] == [(8.0, 8.0), (128.0, 128.0), (32768.0, 256.0)]
+    assert [rows_of(one) for one in (1, 16, 4096)] == [(8, 0, 8), (128, 0, 128), (32768, 0, 256)]
 
 
-@pytest.mark.parametrize(("ranks", "rows"), [(2.0, 8.0), (8.0, 8.0), (32.0, 2.0)])
-def test_a_token_goes_to_no_more_ranks_than_it_chose_experts(ranks: float, rows: float) -> None:
-    """Each rank brings its own tokens: rows a token stay, until there are more ranks than choices."""
-    assert rows_of(1000.0, ranks)[0] == pytest.approx(1000.0 * rows)
+@pytest.mark.parametrize(("ranks", "sent"), [(2, 1024), (8, 1024), (32, 256)])
+def test_a_rank_gets_its_share_and_tokens_that_chose_elsewhere_too(ranks: int, sent: int) -> None:
+    """Token t chooses t, t + 32, t + 64, ...: eight ranks have one of its choices each, of 32 ranks a quarter has."""
+    rows, others, active = rows_of(1024, ranks)
+    assert (rows, rows + others, active) == (1024 * 8 / ranks, sent * 8, 256 / ranks)
 
 
-def test_the_busiest_rank_of_a_steep_power_law_gets_all() -> None:
-    for ranks in (2.0, 64.0):
-        assert rows_of(512.0, ranks, "busiest")[0] == pytest.approx(512.0 * 8)
-    assert rows_of(512.0, 128.0, "skewed")[0] == pytest.approx(512.0 * 8 / 2)
+@pytest.mark.parametrize("exponent", [1.01, 1.2])
+def test_the_busiest_rank_of_a_power_law_gets_more_than_its_share(exponent: float) -> None:
+    """And no token more than its eight choices; one rank has all rows."""
+    assert rows_of(512, 1, exponent)[:2] == (512 * 8, 0)
+    rows, others, active = rows_of(512, 32, exponent)
+    assert 512 * 8 / 32 < rows < rows + others <= 512 * 8
+    assert 0 < active <= 256 / 32
 
 
 def layers(tokens: list[int]) -> pd.DataFrame:
     sizes = {"hidden_size": 7168, "inter_size": 2048, "topk": 8, "num_experts": 256, "moe_tp_size": 1, "moe_ep_size": 1}
-    return pd.DataFrame({"num_tokens": tokens, **sizes, "distribution": "balanced", "time": 1.0})
+    return pd.DataFrame({"num_tokens": tokens, **sizes, "distribution": "balanced", "others": "", "time": 1.0})
 
 
 def test_a_layer_of_experts_is_two_products_by_the_experts_that_have_rows() -> None:
@@ -73,3 +77,13 @@ def test_prompts_and_stored_types_are_classes_of_their_own() -> None:
     assert class_of(narrow.operations[0]) == "gemm.bfloat16.experts.int4"
     plain = operation("a", "gemm", {"batch": 1, "m": 64, "n": 64, "k": 64}, "bfloat16", {"weights": "int4"})
     assert class_of(plain) == "gemm.bfloat16"
+
+
+@pytest.mark.parametrize(("name", "slower"), [("a100-sxm-80gb", 1), ("h100-sxm", 2), ("b200-sxm", 4)])
+def test_weights_widened_in_registers_meet_an_a100s_instructions(name: str, slower: int) -> None:
+    """Flop a core and cycle of matrix units (data sheets): 2,048, 4,096, 8,192; mma.sync has 2,048 on each of them."""
+    slow = TiledRoofline(FrozenDict({"default": KernelParameters(compute_efficiency=1e-3)}))  # arithmetic decides
+    dims = {"batch": 8, "m": 4096, "n": 4096, "k": 4096}
+    facts = [{"role": "experts.up", **more} for more in ({}, {"weights": "int4"})]
+    wide, narrow = slow.times([operation("up", "gemm", dims, "bfloat16", each) for each in facts], machine(name))
+    assert narrow / wide == pytest.approx(slower, rel=0.1)

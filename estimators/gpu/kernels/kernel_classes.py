@@ -42,6 +42,9 @@ spreads by an index (`index_select`: 8 blocks of 128 threads a core, a number a 
 two trips to the last cache, of about 500 cycles each, after each other)."""
 
 PRODUCTS = menu(rows__columns=TILES, parts=[(parts,) for parts in SPLITS])
+SMALL_TILES = menu(rows__columns=[(64, 64), (64, 16)], parts=[(parts,) for parts in SPLITS])
+"""Features and tokens of a tile of a layer of experts: its kernel takes 64 x 64 where nobody tuned it, 16 tokens where
+experts get few (SGLang, `get_default_config` of the Triton kernel)."""
 SINGLE: Mapping[str, list[tuple[int, int]]] = {
     "nvidia": [(128, 128), (64, 128), (32, 128)],
     "amd": [(128, 128), (128, 64), (64, 64), (32, 128), (16, 64), (32, 32)],
@@ -127,8 +130,8 @@ APARTS = {"gemm": ("batch", "batched"), "attention": ("queries", "prompts")}
 steps of decode, which split the keys: the dim that says so, and the name of many."""
 
 
-LATENT = "latent"
-OF_STEPS = ("experts", LATENT)
+EXPERTS, LATENT = "experts", "latent"
+OF_STEPS = (EXPERTS, LATENT)
 """Roles in a step of a language model (`role_of`) that kernels of their own serve: layers of experts, whose kernels
 sort the tokens as well, and latent attention."""
 
@@ -178,24 +181,39 @@ def entry(names: Collection[str], op: Op) -> str:
 
 
 def matrix_product(
-    dtype: str, has: Resources, prefix: str, weights: str = "", *, quantizes: bool = False, packs: bool = False
+    dtype: str,
+    has: Resources,
+    prefix: str,
+    weights: str = "",
+    *,
+    quantizes: bool = False,
+    packs: bool = False,
+    experts: bool = False,
 ) -> Formula:
     """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type.
+
+    A layer's `experts` multiply in small tiles that hide nothing, but for types below a byte, whose kernels load ahead.
+    Kernels beside its two products read what they made (the activation, the weighted sum) and write half as much, of m
+    and k numbers a row on the mean of the two, and make narrow activations.
 
     Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow;
     where it packs the scales of its weights (m, k), four kernels do (`SPREAD_BYTES`).
     """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     sizes = operand_sizes(dtype, weights)
-    time = product((batch, m, n, k), sizes, has, prefix, aligned(dtype))
-    if quantizes:
+    small = experts and SIZE_BYTES[dtype] >= 1
+    time = product((batch, m, n, k), sizes, has, prefix, aligned(dtype), in_turn=small)
+    if experts:
+        moved = WIDE_BYTES * batch * n * (m + k / 2)
+        time += traffic_time(moved, moved, has)
+    if quantizes or (experts and SIZE_BYTES[dtype] < WIDE_BYTES):
         moved = batch * n * k * (WIDE_BYTES + sizes[1])
         time += traffic_time(moved, moved, has)
     if packs:
         scales = batch * m * sp.ceiling(k / SCALED)
         time += traffic_time(scales * SPREAD_BYTES, scales * SPREAD_BYTES, has)
         time += scales * 2 * TRIP / (has.cores * GATHERS * has.clock)
-    return MinOverConfigs(time, "s", SOURCE, menu=PRODUCTS)
+    return MinOverConfigs(time, "s", SOURCE, menu=SMALL_TILES if small else PRODUCTS)
 
 
 def convolution(

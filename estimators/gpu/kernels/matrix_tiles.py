@@ -83,7 +83,13 @@ class Resources:
 
 
 def product(
-    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr], size: Sizes, has: Resources, prefix: str, alignment: int
+    dims: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr],
+    size: Sizes,
+    has: Resources,
+    prefix: str,
+    alignment: int,
+    *,
+    in_turn: bool = False,
 ) -> sp.Expr:
     """Seconds of `batch` products (m, k) x (k, n) without launch, in one choice of `MENU`.
 
@@ -97,6 +103,8 @@ def product(
         Of the names of its class's parameters (`KernelParameters`).
     alignment
         Elements to which m and k must be multiples for full-width loads.
+    in_turn
+        Whether a step loads, is issued and multiplies one after the other; else the longest of these hides the others.
     """
     batch, m, n, k = dims
     tile_cycles, step_cycles, small_tile, overlap = (symbol(prefix + name) for name in HABITS)
@@ -106,11 +114,12 @@ def product(
     touched = inputs_a + inputs_b + outputs
     penalty = 1 + unaligned * Smallest(1, sp.Mod(m, alignment) + sp.Mod(k, alignment))
     effort = 1 + small_tile * Largest(0, FULL_TILE / (rows * columns) - 1)
-    step = Largest(
+    parts_of_step = (
         2 * rows * columns * has.cores / has.flop_rate * effort,
         _loads(rows, columns, size, has) * penalty,
         step_cycles / has.clock,
     )
+    step = sp.Add(*parts_of_step) if in_turn else Largest(*parts_of_step)
     blocks = batch * sp.ceiling(m / rows) * sp.ceiling(n / columns) * parts
     work = sp.ceiling(blocks / has.cores) * (step * sp.ceiling(k / parts) + tile_cycles / has.clock)
     work += Smallest(1, parts - 1) * (split_overhead + 2 * parts * outputs / has.memory_rate)

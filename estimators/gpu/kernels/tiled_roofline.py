@@ -10,7 +10,15 @@ from slipstick.common.expressions import sp, symbol
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.operation_model import Clock, FormulaModel
 from slipstick.estimators.gpu.kernels import kernel_classes
-from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, LATENT, KernelParameters, apart, class_of, entry
+from slipstick.estimators.gpu.kernels.kernel_classes import (
+    EXPERTS,
+    KERNELS,
+    LATENT,
+    KernelParameters,
+    apart,
+    class_of,
+    entry,
+)
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, traffic_time
 from slipstick.estimators.gpu.kernels.recurrent_steps import STACKED, algorithm, recurrent, step_latency
 from slipstick.estimators.power.energy import flop_energy
@@ -19,7 +27,7 @@ from slipstick.estimators.roofline.roofline import on_vector_units, product_of_f
 from slipstick.estimators.symbolic.cache_residency import BLOCKS, capacity_of_all, missed, rated_caches
 from slipstick.estimators.symbolic.formula import Formula
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest, Smallest
-from slipstick.hwmodels.machine import STATED, Machine
+from slipstick.hwmodels.machine import HALF, STATED, Machine
 from slipstick.workloads.graph.footprint import attends_to_cache
 from slipstick.workloads.graph.given import Binding, symbols_in, unread_amount
 from slipstick.workloads.graph.kinds import SIZE_BYTES
@@ -29,6 +37,10 @@ from slipstick.workloads.kernels.loop_kernels import AXES, kernel_named, volumes
 
 INTEGER = "int8"
 """Whose rate shows how wide a matrix engine is (`_reached`)."""
+REGISTER_FLOP = 2048
+"""Flop of 16 bits a core and cycle of NVIDIA's instructions on registers (mma.sync): all of an A100's (NVIDIA A100
+whitepaper, 1,024 multiply-adds), half of an H100's. What makes Hopper and Blackwell faster, wgmma and tcgen05, takes
+weights from shared memory, where those that a kernel widens in registers do not lie."""
 PREPARED = ("quantizes", "packs_scales")
 """Attributes of a product that was timed with what makes its operands narrow: of activations, of weights' scales."""
 
@@ -85,8 +97,9 @@ class TiledRoofline(FormulaModel):
             return Formula(sp.Integer(0), "s", "free under this runtime")
         prefix = f"parameter.kernels.{entry(self.kernels, op)}."
         best = symbol(f"{prefix}compute_efficiency")
+        widens = _widens(op) and _maker(machine) == "nvidia"
         flop_time, energy = arithmetic(
-            rated_flop(op, machine), lambda engine, rated: _reached(machine, engine, rated, best)
+            rated_flop(op, machine), lambda engine, rated: _reached(machine, engine, rated, best, widens=widens)
         )
         memory = (symbol(f"{prefix}{name}") for name in ("memory_efficiency", "rotation", "overlap"))
         has = resources(machine, flop_time, *memory)
@@ -153,7 +166,8 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
     match op.kind, variant_of(op):
         case "gemm", _:
             rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
-            return kernel_classes.matrix_product(op.dtype, has, prefix, stored_type(op), quantizes=rounds, packs=packs)
+            facts = {"quantizes": rounds, "packs": packs, "experts": role_of(op) == EXPERTS}
+            return kernel_classes.matrix_product(op.dtype, has, prefix, stored_type(op), **facts)
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
             single = op.dtype == "float32" or on_vector_units(machine, op.dtype)
             facts = {"winograd": winograd and single, "transposed": transposed}
@@ -229,6 +243,11 @@ def stored_type(op: Op) -> str:
     return str(op.attributes.get("weights", "")) if op.kind == "gemm" else ""
 
 
+def _widens(op: Op) -> bool:
+    """Whether a layer of experts widens its weights to 16 bits before it multiplies: in registers."""
+    return role_of(op) == EXPERTS and bool(stored_type(op)) and op.dtype in HALF
+
+
 def variant_of(op: Op) -> tuple[object, ...]:
     """What, besides its kind, decides the form of an operation's formula."""
     if op.kind == "convolution":
@@ -269,8 +288,9 @@ def arithmetic(flop: Collection[tuple[str, str, str]], rate: Callable[[str, str]
     return time, energy
 
 
-def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr) -> sp.Expr:
+def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr, *, widens: bool = False) -> sp.Expr:
     """Flop/s at best: a share of the rate that the width of the engine allows, and at most the rate that is stated.
+    `widens`: by instructions on registers (`REGISTER_FLOP`).
 
     GeForce boards accumulate 16-bit products in float32 at half of the rate of the same chip's workstation and server
     boards (NVIDIA Ada GPU architecture whitepaper v2.1, Appendix A: RTX 4090 165 TFLOP/s, with FP16 accumulation
@@ -278,6 +298,8 @@ def _reached(machine: Machine, engine: str, rated: str, efficiency: sp.Expr) -> 
     that, since its products accumulate in integers on every board.
     """
     peak = product_of_fields(machine.peak_factors(engine, rated))
+    if widens:
+        return efficiency * Smallest(peak, REGISTER_FLOP * symbol("machine.cores") * symbol("machine.clock"))
     size = SIZE_BYTES.get(rated, 0)
     if engine != "matrix" or rated == INTEGER or size < 1 or machine.engines[engine].rated(INTEGER) != INTEGER:
         return peak * efficiency

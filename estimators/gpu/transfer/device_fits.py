@@ -116,9 +116,10 @@ def fit_devices(
             if sum(len(form) for form in forms_of) < ENOUGH:
                 anchors += forms_of
                 continue
-            device = machines.setdefault(machine, forms_of[0].machine)
-            priors = {**priors_of(name, device.runtime.library), **_of_the_chip(device, by_class, name, sample)}
-            fits.append(_fitted(device, _by_source(forms_of, sample), priors))
+            ran = forms_of[0].machine  # of a class: by the library that ran it there
+            machines.setdefault(machine, ran)
+            priors = {**priors_of(name, ran.runtime.library), **_of_the_chip(ran, by_class, name, sample)}
+            fits.append(_fitted(ran, _by_source(forms_of, sample), priors))
             rows[machine] = tuple(_by_source(forms_of, KEPT))
             if progress:
                 progress(f"{machine}, {name}")

@@ -29,7 +29,7 @@ from slipstick.common.size_column import Sized, where
 from slipstick.estimators.base.machine_family import MOST_WORDS, shared_words
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
-from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS, OF_STEPS, ROWWISE
+from slipstick.estimators.gpu.kernels.kernel_classes import EXPERTS, KERNELS, OF_STEPS, ROWWISE
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula, joined_times, thinned
 from slipstick.estimators.gpu.transfer.pooling_constants import (
@@ -79,10 +79,12 @@ OVERHEAD = 2e-6
 
 def priors_of(name: str, library: str = "") -> FrozenDict[Prior]:
     """Of a class of operations ("gemm.float32"): its `KERNELS`, with spreads; `library`: that was timed."""
-    kind = name.partition(".")[0]
+    kind, *rest = name.split(".")
     known = replace(KERNELS[kind if kind in KERNELS else "default"], overhead=OVERHEAD)
+    if EXPERTS in rest:
+        known = replace(known, rotation=2.0)  # between two uses of a product's operands lies the layer's other product
     special = {"step_cycles": 0.7} if kind in ROWWISE else {}  # steps of a row differ more than those of a product
-    if {kind, name} & {*ROTATION_STATED} and library not in ROTATION_UNSTATED:
+    if {kind, name, *rest} & {*ROTATION_STATED} and library not in ROTATION_UNSTATED:
         special["rotation"] = KNOWN_ROTATION
     return FrozenDict({part: Prior(getattr(known, part), spread) for part, spread in {**SPREADS, **special}.items()})
 

@@ -38,9 +38,10 @@ SHARE = 0.7
 """Share of the residuals at the nearest shapes that repeats from machine to machine, where nothing is known."""
 KNOWN_ROTATION = 0.05
 """Spread of the logarithm of `rotation` where the program that measured states it."""
-ROTATION_STATED = ("attention", "gemm.bfloat16", "gemm.float8", "gemm.float8_block")
+ROTATION_STATED = ("attention", "gemm.bfloat16", "gemm.float8", "gemm.float8_block", "experts")
 """Such classes. The collector of the serving stacks' tables goes over six sets of a product's operands in turn, and
-over one of attention's (ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py and collect_attn.py)."""
+over one of attention's and of a layer of experts, which is two products (ai-dynamo/aiconfigurator,
+collector/sglang/collect_gemm.py, collect_attn.py and collect_moe.py)."""
 ROTATION_UNSTATED = ("aiter",)
 """Libraries whose programs, of these classes, do not state it."""
 GRAPH_LAUNCH = 1.5e-6

@@ -6,15 +6,16 @@ and one down by those experts that have rows. Which rows one device gets depends
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slipstick.common.array_types import FloatArray
+from slipstick.common.array_types import FloatArray, IntArray
 from slipstick.common.frames import parquet_frame
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.gpu.transfer.device_calibration import variant_name
@@ -48,7 +49,8 @@ MULTIPLIED = {
     "nvfp4": ("nvfp4", ""),
 }
 """Types that a case multiplies in, and of its weights where they are narrower."""
-ROUTINGS = {"balanced": "balanced", "uniform": "balanced", "power_law_1.01": "skewed", "power_law_1.2": "busiest"}
+EXPONENTS = {"balanced": 0.0, "uniform": 0.0, "power_law_1.01": 1.01, "power_law_1.2": 1.2}
+"""Of the power law that experts' rows follow, by distribution; 0 gives all equally many."""
 SHAPES = {"experts": ("hidden_size", "inter_size", "topk", "num_experts"), "prefill": ("num_heads",)}
 SHAPES |= {"decode": SHAPES["prefill"]}
 """Rows of one machine and model err alike."""
@@ -57,8 +59,14 @@ LATENT, ROTARY, VALUE, KEY = 512, 64, 128, 192
 is cached, value and key of a head."""
 RECORDED = {"runtime.mode": "graph_replay", "runtime.launch_overhead": GRAPH_LAUNCH}
 """How the stacks' collectors time."""
-HALF_SHARED = 128.0
-"""Ranks at which the busiest one of a power law of exponent 1.01 gets half of all rows; read off public timings."""
+ABSENT, ZEROED = "absent", "zeroed"
+OTHERS = {("sglang_flashinfer_cutedsl_moe", name): ABSENT for name in ("b200-sxm", "b300-sxm", "gb200", "gb300")}
+OTHERS |= {("sglang_fused_moe_triton", "b200-sxm"): ZEROED}
+"""What becomes of the rows that a rank's tokens send to other ranks, by library and machine. They are masked (absent);
+or an older collector (cbcd0ec) marked them, and their results are zeroes (zeroed); all others multiply them by the
+rank's first expert (cb4d907)."""
+DRAWS = 5
+"""Routings that a row's time is the mean of."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class ExpertCase:
         """Each row as the time of one operation: a layer of experts as two equal products, half of its time each."""
         seconds = frame["time"].to_numpy(float)
         if self.kind == "experts":
-            rows, active, hidden, inner = _routed(frame)
+            rows, active, _, hidden, inner = _routed(frame)
             dims = {"batch": active, "m": 1.5 * inner, "n": rows / active, "k": hidden}
             dtype, facts = self._product_facts
             return [OperationTimes.of(at, "gemm", dtype, dims, seconds / 2, facts)]
@@ -95,9 +103,11 @@ class ExpertCase:
         return dtype, {ROLE: "experts", **({"weights": stored} if stored else {})}
 
     def _layers(self, frame: pd.DataFrame) -> Iterator[tuple[Op, ...]]:
-        for rows, experts, hidden, inner in zip(*(one.tolist() for one in _routed(frame)), strict=True):
+        for rows, experts, zeroed, hidden, inner in zip(*(one.tolist() for one in _routed(frame)), strict=True):
             up = self._product("up", experts, 2 * inner, rows / experts, hidden)
-            yield up, self._product("down", experts, hidden, rows / experts, inner)
+            down = self._product("down", experts, hidden, rows / experts, inner)
+            beside = {"reads": zeroed * (2 * inner + hidden), "writes": zeroed * (3 * inner + hidden)}
+            yield (up, down, *([operation("zeroed", "move", beside, "bfloat16")] if zeroed else []))
 
     def _product(self, name: str, batch: float, m: float, n: float, k: float) -> Op:
         """A product of all experts that have rows; activations move in 16 bits, weights as they are stored."""
@@ -137,38 +147,63 @@ def _cached(name: str) -> str:
     return "float8" if name == "fp8" else "bfloat16"
 
 
-def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Rows of a device, experts that have any, width of the model and of an expert on it."""
-    names = ("num_tokens", "topk", "num_experts", "moe_ep_size", "inter_size", "moe_tp_size", "hidden_size")
-    tokens, chosen, experts, ranks, inner, tensor, hidden = (frame[name].to_numpy(float) for name in names)
-    rows, active = routed(tokens, chosen, experts, ranks, frame["distribution"].map(ROUTINGS).tolist())
-    return rows, active, hidden, inner / tensor
+def _routed(frame: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Rows of a device, experts that have any, rows that it zeroes, width of the model and of an expert on it."""
+    sizes = frame[["num_tokens", "topk", "num_experts", "moe_ep_size"]].astype(int).itertuples(index=False)
+    each = [routed(*one, slope) for one, slope in zip(sizes, frame["distribution"].map(EXPONENTS), strict=True)]
+    rows, others, active = np.array(each).reshape(-1, 3).T
+    kept, zeroed = ~frame["others"].isin((ABSENT, ZEROED)), frame["others"] == ZEROED
+    hidden, inner, tensor = (frame[name].to_numpy(float) for name in ("hidden_size", "inter_size", "moe_tp_size"))
+    return rows + others * kept.to_numpy(), active, others * zeroed.to_numpy(), hidden, inner / tensor
 
 
 RAN = {"sglang": "sglang 0.5.10", "trtllm": "trtllm"}
 """Stacks as libraries of kernels; TensorRT-LLM's differ by release."""
+BORROWED = {("decode", "trtllm_mla"): "trtllm"}
+"""Kernels that a stack has from another: of prompts SGLang's own differ."""
 
 
-def routed(
-    tokens: FloatArray, chosen: FloatArray, experts: FloatArray, ranks: FloatArray, routing: Sequence[str]
-) -> tuple[FloatArray, FloatArray]:
-    """Rows that one device multiplies, and experts that have any; arrays of one length.
+@cache
+def routed(tokens: int, chosen: int, experts: int, ranks: int, exponent: float) -> tuple[float, float, float]:
+    """Rows of the busiest rank's experts, rows that its tokens send elsewhere, and its experts that have any.
 
-    Every rank brings its own tokens. Balanced, a token goes to at most as many ranks as it chose experts, and each of
-    those gets a copy: rows = tokens x chosen / ranks x min(ranks, chosen). Busiest: the most loaded rank of a steep
-    power law gets all rows; skewed: that of a flatter one, half of them at 128 ranks.
+    Its tokens are those that chose any of its experts. As the collector routes them (`collector/helper.py` of
+    ai-dynamo/aiconfigurator): balanced, token t chooses the experts t + j experts / chosen; else experts' rows are
+    drawn from a power law, each at most `tokens`, the rest goes round the ranks, and they fill all tokens'
+    first choices, then their second, the most wanted expert first.
     """
-    kinds = np.asarray(routing)
-    copies = np.where(
-        kinds == "balanced",
-        np.minimum(ranks, chosen),
-        np.where(kinds == "busiest", ranks, ranks / (1 + ranks / HALF_SHARED)),
-    )
-    rows = tokens * chosen / ranks * copies
-    here = experts / ranks
-    spread = here * -np.expm1(-rows / here)  # of independent choices
-    active = np.where(kinds == "balanced", np.minimum(here, rows), spread)
-    return rows, np.maximum(active, np.minimum(rows, 1.0))
+    here, each = experts // ranks, []
+    for seed in range(DRAWS if exponent else 1):
+        picked = (
+            _drawn(tokens, chosen, experts, ranks, exponent, seed) if exponent else _spread(tokens, chosen, experts)
+        )
+        rank = np.bincount(picked.ravel() // here).argmax() if exponent else 0
+        mine = picked // here == rank
+        each.append((mine.sum(), mine.any(axis=0).sum() * chosen - mine.sum(), len(np.unique(picked[mine]))))
+    rows, others, active = np.mean(each, axis=0).tolist()
+    return rows, others, active
+
+
+def _spread(tokens: int, chosen: int, experts: int) -> IntArray:
+    """Experts by choice and token, shape (chosen, tokens), all equally often."""
+    stride = -(-experts // chosen)
+    token, choice = np.arange(tokens) * max(1.0, stride / tokens), np.arange(chosen)[:, None] * stride
+    return (token + choice).astype(int) % experts
+
+
+def _drawn(tokens: int, chosen: int, experts: int, ranks: int, exponent: float, seed: int) -> IntArray:
+    """Experts by choice and token, shape (chosen, tokens), with rows of a power law."""
+    ends = np.array((1.0, 0.8 * tokens) if tokens * chosen > experts else (0.01, 2.0)) ** (1 - exponent)
+    wanted = (ends[0] + (ends[1] - ends[0]) * np.random.default_rng(seed).random(experts)) ** (1 / (1 - exponent))
+    rows = np.minimum(np.rint(wanted / wanted.sum() * tokens * chosen).astype(int), tokens)
+    while missing := tokens * chosen - rows.sum():
+        one = np.sign(missing)
+        places = (one * rows).reshape(ranks, -1).argsort(axis=1).argsort(axis=1)  # each rank's least loaded first
+        turns = np.argsort((places * ranks + np.arange(ranks)[:, None]).ravel())
+        able = turns[(rows < tokens if missing > 0 else rows > 0)[turns]]
+        rows[able[: abs(missing)]] += one
+    order = np.argsort(-rows)
+    return np.repeat(order, rows[order]).reshape(chosen, tokens)
 
 
 def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
@@ -182,11 +217,14 @@ def frames(folder: Path) -> dict[ExpertCase, pd.DataFrame]:
             continue
         frame = parquet_frame(path)
         frame = frame[frame["latency"] > 0].assign(machine=machine_of(path.parts[-5]), stack=path.parts[-3])
-        frame["ran"] = RAN.get(path.parts[-3], path.parts[-3])
+        library_of_stack = RAN.get(path.parts[-3], path.parts[-3])
+        frame["ran"] = [BORROWED.get((kind, source), library_of_stack) for source in frame["kernel_source"]]
         frame["time"] = frame["latency"] * 1e-3
         library, dtype = ("kernel_source", "moe_dtype") if kind == "experts" else ("stack", "mla_dtype")
         if kind == "experts":
-            frame = frame[frame["moe_dtype"].isin(list(WEIGHTS)) & frame["distribution"].isin(list(ROUTINGS))]
+            frame = frame[frame["moe_dtype"].isin(list(WEIGHTS)) & frame["distribution"].isin(list(EXPONENTS))]
+            ran = zip(frame["kernel_source"], frame["machine"], strict=True)
+            frame = frame.assign(others=[OTHERS.get(one, "") for one in ran])
         for (source, width), part in frame.groupby([library, dtype]):
             result.setdefault(ExpertCase(kind, str(source), str(width)), []).append(part)
     return {case: pd.concat(parts, ignore_index=True) for case, parts in result.items()}
@@ -199,6 +237,8 @@ def layer_times(folder: Path) -> list[OperationTimes]:
     seen: set[tuple[str, str]] = set()
     for case, frame in sorted(frames(folder).items(), key=lambda pair: repr(pair[0])):
         for (name, ran), mine in frame.groupby(["machine", "ran"]):
+            if case.kind == "experts":  # rows of zeroes are no layer that anybody runs
+                mine = mine[(mine["others"] != ZEROED) | (mine["moe_ep_size"] == 1)]
             if not name or len(mine) < ENOUGH:
                 continue
             at = machine(str(name)).using({**RECORDED, "runtime.library": str(ran)})
