@@ -25,7 +25,7 @@ from slipstick.estimators.base.machine_family import shared_words
 from slipstick.estimators.base.operation_model import FormulaModel, JointModel
 from slipstick.estimators.fitting.fitted_file import FittedFile
 from slipstick.estimators.gpu.gpu_bands import LEAST_SHARE, Spent
-from slipstick.estimators.gpu.kernels.kernel_classes import LATENT, with_terms
+from slipstick.estimators.gpu.kernels.kernel_classes import OF_STEPS, with_terms
 from slipstick.estimators.gpu.programs.program_classes import is_backward
 from slipstick.estimators.gpu.programs.program_kernels import (
     CLASS_SPREAD,
@@ -100,11 +100,11 @@ class SharedKernels(JointModel):
     def share(self, op: Op) -> float:
         """Of `programs` in the log time of an operation; of backward passes, those of image networks in 16 bits.
 
-        Programs have no latent attention.
+        Programs have none of what a step of a language model has kernels of its own for.
         """
         name = shared_name(op)
         alone = is_backward(op) and (op.dtype not in HALF or name.rpartition(".")[0] in NO_IMAGES)
-        return 0.0 if alone or role_of(op) == LATENT else self.shares.get(name, 0.0)
+        return 0.0 if alone or role_of(op) in OF_STEPS else self.shares.get(name, 0.0)
 
     @property
     def parts(self) -> Mapping[str, FormulaModel]:
