@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights
 from slipstick.estimators.gpu.transfer.kernel_class import differences, fallback_class_for
+from slipstick.estimators.gpu.transfer.pooling_constants import UNKNOWN
 
 ALIKE = SimilarityWeights((1.0, 2.0, 4.0, 8.0), 0.1, 0.5, 0.5, substitute_spread=(0.1, 0.3, 0.2, 0.5, 0.25))
 CLASSES = (
@@ -33,7 +34,7 @@ def test_a_measured_class_is_its_substitute(name: str, known: set[str]) -> None:
         ("gemm.float16", "gemm.bfloat16", 0.0),  # both types of 16 bits have one rate on every data sheet
         ("attention.float16.prompts", "attention.bfloat16.prompts", 0.0),
         ("gather.bfloat16", "elementwise.float32", 0.1),
-        ("gemm.mxfp8.experts.mxfp4", "gemm.bfloat16", (0.3**2 + 0.2**2 + 0.5**2) ** 0.5),
+        ("gemm.mxfp8.experts.mxfp4", "gemm.float8", (0.3**2 + 0.2**2 + 0.5**2) ** 0.5),
         ("gemm.tfloat32", "gemm.bfloat16", 0.3),  # by the class of matrix engines, though float32 is as wide
     ],
 )
@@ -41,6 +42,12 @@ def test_differences_of_classes_add_up(name: str, measured: str, spread: float) 
     among = [measured] if "experts" in name else [one for one in CLASSES if one != name]
     made = fallback_class_for(name, among, ALIKE)
     assert made is not None and made.measured == measured and made.spread == pytest.approx(spread)
+
+
+def test_of_a_type_narrower_than_all_that_were_timed_nothing_is_known() -> None:
+    """No fit says what a matrix engine's next type reaches: other types on engines of one width differ by less."""
+    made = fallback_class_for("gemm.nvfp4.experts", ["gemm.bfloat16.experts", "gemm.float8.experts"], ALIKE)
+    assert made is not None and (made.measured, made.spread) == ("gemm.float8.experts", UNKNOWN)
 
 
 def test_what_has_a_role_is_the_substitute_of_nothing_without_it() -> None:

@@ -365,15 +365,19 @@ class FallbackClass:
 def fallback_class_for(name: str, measured: Collection[str], similarity: SimilarityWeights) -> FallbackClass | None:
     """The measured class nearest to one (`class_of`); None where none resembles it.
 
-    Of several that are as near, one whose type runs on the same engine, and is as wide.
+    Of several that are as near, one whose type runs on the same engine, and is as wide. What types differ by says
+    nothing of one that is narrower than all that were timed.
     """
     wanted, near = _parts(name), []
+    wide = SIZE_BYTES.get(wanted.dtype, 1)
+    narrowest = all(wide < SIZE_BYTES.get(_parts(other).dtype, 1) for other in measured)
+    spreads = {**similarity.spreads, **({"type": UNKNOWN} if narrowest else {})}
     for other in sorted(measured):
         differ = differences(name, other)
         if differ is not None:
             dtype = _parts(other).dtype
-            wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / SIZE_BYTES.get(wanted.dtype, 1)))
-            spread = math.hypot(*(similarity.spreads[one] for one in differ))
+            wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / wide))
+            spread = math.hypot(*(spreads[one] for one in differ))
             near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
     return FallbackClass(min(near)[-1], min(near)[0]) if near else None
 
