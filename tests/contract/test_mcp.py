@@ -74,7 +74,7 @@ def test_a_tool_writes_no_file_whatever_its_numbers_are_called(tmp_path: Path, m
     assert rows is None and "number" in said
 
 
-@pytest.mark.parametrize("options", [(), ("--allow-code", "other.py:network")])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--allow-code", "other.py:network")])
 def test_no_code_is_run_that_the_user_did_not_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
