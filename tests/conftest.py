@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,7 +14,9 @@ from hypothesis.internal.conjecture import providers
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
 
-os.environ.setdefault("SLIPSTICK_CACHE", "off")  # tests leave nothing in a home, and find nothing there
+KEPT = tempfile.mkdtemp(prefix="slipstick-tests-") if "SLIPSTICK_CACHE" not in os.environ else None
+"""What questions keep, for all processes of this run: tests leave nothing in a home, and find nothing there."""
+os.environ.setdefault("SLIPSTICK_CACHE", KEPT or "")
 settings.register_profile(
     "search", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -35,6 +39,12 @@ def pytest_sessionstart() -> None:
     if settings().derandomize:
         nothing_more = providers._local_constants
         providers._get_local_constants = lambda: nothing_more
+
+
+def pytest_unconfigure() -> None:
+    """Remove what questions kept, in the process that made the folder: workers are given its name."""
+    if KEPT:
+        shutil.rmtree(KEPT, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

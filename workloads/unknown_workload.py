@@ -72,7 +72,7 @@ def _plain(text: str) -> str:
 
 def _letters(name: str) -> str:
     """What a network's name begins with: ``mobilenetv`` of ``imported/mobilenetv3_large_w1``."""
-    match = re.match("[a-z]+", name.rpartition("/")[2].lower())
+    match = re.match("[a-z]{1,200}", name.rpartition("/")[2].lower())
     return match[0] if match else ""
 
 

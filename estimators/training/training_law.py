@@ -206,8 +206,10 @@ class TrainingFit:
         other = f"another of {groups['vendor']}"
         unseen = {**groups, SOURCE: other, "software": other}
         rows = candidates if "software" in without else (*candidates, unseen)
-        half = max(float(self.half_width(columns, [one], without)[0]) for one in rows)
-        return half, {one["software"]: float(self.seconds(columns, [one])[0]) for one in candidates}
+        table = {name: np.repeat(column, len(rows)) for name, column in columns.items()}
+        half = float(self.half_width(table, rows, without).max())
+        seconds = self.seconds(table, rows)
+        return half, {one["software"]: float(time) for one, time in zip(candidates, seconds, strict=False)}
 
     def levels(self, groups: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
         """By level the group of each step, as the fit knows it (`known`)."""

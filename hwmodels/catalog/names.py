@@ -11,6 +11,8 @@ VENDORS = frozenset(
     "nvidia amd intel google apple instinct tesla geforce quadro radeon xeon gold platinum cpu gpu tpu graphics".split()  # noqa: SIM905
 )
 """Words that alone distinguish no two machines of the catalogue."""
+LONGEST = 200
+"""Letters of a spelling that are compared: no name has as many."""
 FORM = {"sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "pcie3": "pcie", "pcie4": "pcie", "pcie5": "pcie"}
 
 
@@ -58,7 +60,7 @@ def within(device: str, names: Mapping[str, Iterable[str]]) -> str | None:
 
 def _alike(one: str, other: str) -> float:
     """How much two spellings have in common, between 0 and 1."""
-    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+    return SequenceMatcher(None, one[:LONGEST].lower(), other.lower()).ratio()
 
 
 def closest(name: str, names: Mapping[str, Iterable[str]], count: int = 3) -> list[str]:

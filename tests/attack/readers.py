@@ -132,6 +132,9 @@ ALREADY = {
 """Readers that another one calls, or that no stranger's file reaches: why they are not called by themselves."""
 
 
+READS = r"(read|load|import)(_|\b)"
+
+
 def discovered() -> dict[str, Reader]:
     """Every function of the project named read_*, load*, import_* whose first parameter is a path."""
     import slipstick
@@ -144,7 +147,8 @@ def discovered() -> dict[str, Reader]:
             parts = path.relative_to(root.parent).with_suffix("").parts
             if {"papers", "scoreboards", "scoring"} & {*parts[:2]}:
                 continue
-            for node in ast.parse(path.read_text()).body:
+            text = path.read_text()
+            for node in ast.parse(text).body if re.search(rf"^def {READS}", text, re.M) else ():
                 if isinstance(node, ast.FunctionDef) and _reads(node):
                     name = ".".join(("slipstick", *parts, node.name))
                     if node.name not in USED and node.name not in ALREADY:
@@ -155,7 +159,7 @@ def discovered() -> dict[str, Reader]:
 def _reads(node: ast.FunctionDef) -> bool:
     given = node.args.args
     wanted = len(given) - len(node.args.defaults)
-    if not re.match(r"(read|load|import)(_|$)", node.name) or not given or wanted > 1:
+    if not re.match(READS, node.name) or not given or wanted > 1:
         return False
     kind = ast.unparse(given[0].annotation) if given[0].annotation else ""
     return "Path" in kind

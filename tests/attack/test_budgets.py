@@ -112,7 +112,7 @@ def steps(count: int, names: int, duration: float = 1.0) -> list[StepProfile]:
     ]
 
 
-@pytest.mark.parametrize("duration", [1.0, 1000.0])
+@pytest.mark.parametrize("duration", [pytest.param(1.0, marks=pytest.mark.slow), 1000.0])
 def test_phases_of_steps_whose_operations_never_come_again(duration: float) -> None:
     """4,000 steps of 20 names were 5 GB as a table, and the mean of their phase grew with every step."""
     table = StepTable.of(steps(4000, 20, duration))

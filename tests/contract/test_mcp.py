@@ -15,21 +15,19 @@ from jsonschema import Draft202012Validator
 from slipstick.experiments.cli.cli import build, run
 from slipstick.experiments.cli.mcp import TOOLS, answer, tools_of
 
-anyio = pytest.importorskip("anyio")
-mcp = pytest.importorskip("mcp", reason="the extra agents")
-
 ROOT = Path(__file__).parents[2]
 OWN = "from pathlib import Path\nPath('ran').touch()\ndef network():\n    raise SystemExit\n"
 
 
 def session(ask: Callable[[Any], Awaitable[None]], *options: str) -> None:
     """A session over stdio with a server of its own process."""
+    anyio, mcp = (pytest.importorskip(name, reason="the extra agents") for name in ("anyio", "mcp"))
 
     async def held() -> None:
         server = mcp.StdioServerParameters(
             command=sys.executable, args=["-m", "slipstick", "mcp", *options], env={"PYTHONPATH": str(ROOT)}
         )
-        async with mcp.stdio_client(server) as (reading, writing), mcp.ClientSession(reading, writing) as client:
+        async with mcp.stdio_client(server, sys.__stderr__) as ends, mcp.ClientSession(*ends) as client:
             await client.initialize()
             await ask(client)
 
@@ -76,7 +74,7 @@ def test_a_tool_writes_no_file_whatever_its_numbers_are_called(tmp_path: Path, m
     assert rows is None and "number" in said
 
 
-@pytest.mark.parametrize("options", [(), ("--allow-code", "other.py:network")])
+@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("--allow-code", "other.py:network")])
 def test_no_code_is_run_that_the_user_did_not_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:

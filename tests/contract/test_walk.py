@@ -17,10 +17,11 @@ LARGE = ("gpt2-", "bert-l")
 WORKLOADS = [*(n for n in workload_names() if "/" not in n and not n.startswith(LARGE)), *SMALL]
 
 
+@pytest.mark.parametrize("draws", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("estimator", [name for name in registry.estimator_names() if name not in SLOW])
-def test_no_answer_is_nothing(estimator: str) -> None:
+def test_no_answer_is_nothing(estimator: str, draws: int) -> None:
     draw = random.Random(estimator)
-    for _ in range(2):
+    for _ in range(draws):
         workload, machine = draw.choice(WORKLOADS), draw.choice(machine_names())
         try:
             found = question(workload, machine, estimator).answer()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -40,7 +40,7 @@ def erlang(servers: int, load: float) -> float:
     return blocked / (1 - load * (1 - blocked)) / (servers - servers * load)
 
 
-@pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (3, 0.8), (8, 0.9)])
+@pytest.mark.parametrize(("servers", "load"), [(1, 0.5), pytest.param(3, 0.8, marks=pytest.mark.slow), (8, 0.9)])
 def test_many_servers_meet_erlang(servers: int, load: float) -> None:
     arrivals = Stage("arrivals", 1 / (servers * load), distribution="exponential", buffer=None)
     service = Stage("service", 1.0, workers=servers, distribution="exponential", order="free")
@@ -48,7 +48,10 @@ def test_many_servers_meet_erlang(servers: int, load: float) -> None:
     assert np.mean(waits) == pytest.approx(erlang(servers, load), rel=0.06)
 
 
-@pytest.mark.parametrize(("variation", "distribution"), [(0.0, "log-normal"), (0.5, "log-normal"), (2.0, "gamma")])
+@pytest.mark.parametrize(
+    ("variation", "distribution"),
+    [(0.0, "log-normal"), pytest.param(0.5, "log-normal", marks=pytest.mark.slow), (2.0, "gamma")],
+)
 def test_one_server_meets_pollaczek_khinchine(variation: float, distribution: str) -> None:
     arrivals = Stage("arrivals", 1 / 0.7, distribution="exponential", buffer=None)
     service = Stage("service", 1.0, variation=variation, distribution=distribution)  # type: ignore[arg-type]
@@ -132,7 +135,7 @@ def test_the_longest_of_exponential_times_is_a_harmonic_number(copies: int) -> N
     assert slow.longest(copies) == pytest.approx(1 + 2 * (1 - 0.9**copies), rel=0.01)
 
 
-@pytest.mark.parametrize("copies", [1, 4, 64])
+@pytest.mark.parametrize("copies", [1, 4, pytest.param(64, marks=pytest.mark.slow)])
 def test_the_formula_of_copies_that_wait_for_each_other_is_their_simulation(copies: int) -> None:
     varied = Stage("step", 1.0, variation=0.2, slow_share=0.01, slow_factor=2.0, uneven=0.05)
     kinds = [
@@ -160,7 +163,6 @@ def test_one_customer_never_waits() -> None:
     assert run.time == pytest.approx(float(service[0][:100].sum() + service[1].sum()), abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 99))
 def test_more_room_is_never_slower(buffer: int, workers: int, seed: int) -> None:
     def time(room: int) -> float:

@@ -100,7 +100,6 @@ CPUS = [name for name in ss.machine_names() if not loops_lack(ss.machine(name))]
 STREAMS = ("stream-copy", "stream-triad", "daxpy")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(CPUS), st.sampled_from(STREAMS), st.floats(0, 10), st.data())
 def test_more_threads_slow_a_stream_by_a_barrier_at_most_and_a_shared_cache_holds_what_it_holds_for_one(
     name: str, stream: str, size: float, data: st.DataObject

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.answer import write_timeline
@@ -30,7 +30,6 @@ stages = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(stages, st.sampled_from([0.0, 0.5]), st.integers(0, 1000))
 def test_simulation_and_recurrence_agree(
     drawn: list[tuple[float, int, int, int, float]], variation: float, seed: int

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -59,7 +59,6 @@ def test_decoding_waits_for_no_prompt() -> None:
     assert np.quantile(apart.tpot, 0.9) < np.quantile(together.tpot, 0.9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 400), st.integers(1, 120)), min_size=1, max_size=40),
     users=st.integers(1, 20),

@@ -7,7 +7,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -67,7 +67,6 @@ def test_equal_service_flows_at_the_slowest_stage(times: list[float], workers: i
     assert run.departed[-1][0] == pytest.approx(sum(times))
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 2**31))
 def test_more_room_and_more_workers_never_delay(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -117,12 +117,12 @@ def test_a_simulation_has_no_gradient() -> None:
 KINDS = [
     ("gpt2-inference", "h100-sxm", "roofline", {}),
     ("gemm", "tpu-v6e", None, {}),
-    ("resnet50-inference", "trainium2", None, {}),
+    pytest.param("resnet50-inference", "trainium2", None, {}, marks=pytest.mark.slow),
     ("gpt2-inference", "gaudi2", None, {}),
     ("resnet18-inference", "xeon-e5-2690v2", None, {}),
     ("phi-cnn-small", "xeon-phi-7120p", None, {"run.threads": 240}),
     ("stream-triad", "xeon-e5-2695v3", "cpu", {}),
-    ("gpt2-inference", "ascend-910b2", None, {}),
+    pytest.param("gpt2-inference", "ascend-910b2", None, {}, marks=pytest.mark.slow),
 ]
 
 

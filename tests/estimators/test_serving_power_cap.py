@@ -80,7 +80,7 @@ def answers(name: str, values: list[str], traffic: str, capsys: pytest.CaptureFi
     return rows
 
 
-@pytest.mark.parametrize("traffic", [PROMPTS, DECODES])
+@pytest.mark.parametrize("traffic", [pytest.param(PROMPTS, marks=pytest.mark.slow), DECODES])
 def test_a_server_under_a_cap_is_slower_and_draws_no_more_than_it(
     traffic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +107,7 @@ def test_half_the_power_costs_a_server_that_reads_prompts_a_fifth_to_two_fifths(
     assert 0.5 < half["output_tokens_per_s"] / full["output_tokens_per_s"] < 0.79
 
 
-@pytest.mark.parametrize("traffic", [PROMPTS, DECODES])
+@pytest.mark.parametrize("traffic", [PROMPTS, pytest.param(DECODES, marks=pytest.mark.slow)])
 def test_a_server_at_a_lower_clock_is_slower_and_draws_less(traffic: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = answers("clock", ["500MHz", "1GHz", "1.5GHz", "1.98GHz", "2.5GHz"], traffic, capsys)
     for less, more in pairwise(rows):

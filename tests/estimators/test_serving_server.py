@@ -55,7 +55,6 @@ def conserved(served: SimulationResult, requests: tuple[Request, ...]) -> None:
     assert first >= len(requests)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 400), st.integers(1, 120)), min_size=1, max_size=40),
     users=st.integers(1, 20),
@@ -153,7 +152,6 @@ def test_more_bandwidth_is_never_slower_in_a_closed_loop(inputs: int, outputs: i
 @given(
     sizes=st.lists(st.integers(1, 100), min_size=1, max_size=20), steps=st.integers(0, 100), block=st.integers(1, 33)
 )
-@settings(max_examples=50, deadline=None)
 def test_blocks_are_those_of_each_sequence(sizes: list[int], steps: int, block: int) -> None:
     cache = CacheBlocks(10**6, block)
     for size in sizes:

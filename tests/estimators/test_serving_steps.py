@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -81,7 +81,6 @@ def test_eight_ranks_are_three_times_one_never_eight() -> None:
     assert 2 < one / eight < 4.5
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     decodes=st.integers(0, 300),
     context=st.floats(1, 50_000),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -32,7 +32,6 @@ def test_no_rule_is_the_sum_and_every_rule_is_the_critical_path(case) -> None:
     assert free == pytest.approx(CriticalPath().combine(graph, times, PHI, {}).time)
 
 
-@settings(max_examples=50)
 @given(graphs(), st.integers(1, 3))
 def test_rules_hold_in_the_trace_and_the_time_lies_between(case, workers: int) -> None:
     """Graham's bound holds for any list schedule whose rule lets all overlap: work / workers + the path."""

@@ -27,7 +27,7 @@ ASKED: list[tuple[str, str, str, dict[str, Any]]] = [
     ("bert-base-inference", "mi300x", "seq_len", {}),
     ("deepspeech2", "v100", "batch", {}),
 ]
-LONG = [ASKED[1], ASKED[3], ASKED[6]]
+LONG = [ASKED[0], ASKED[1], ASKED[3], ASKED[6]]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -61,7 +61,6 @@ def test_contention_of_a_network_from_the_weights_of_two_others(left_out: str) -
     assert law.fixed + law.by_weight * all_weights(left_out) == pytest.approx(slopes[left_out], rel=0.03)
 
 
-@settings(max_examples=40, deadline=None)
 @given(threads=st.integers(1, 4000), images=st.integers(1, 5000), cores=st.integers(1, 64))
 def test_threads_beyond_the_cores_are_no_faster_than_the_cores(threads: int, images: int, cores: int) -> None:
     on = machine("xeon-phi-7120p").using(cores=cores)

@@ -55,7 +55,6 @@ def test_planted_slow_first_occurrences_are_named_and_cost_the_projection_under_
 
 
 @given(seed=st.integers(0, 10_000), kind=st.sampled_from(EPOCHS), noise=st.floats(0, 0.08))
-@settings(max_examples=40, deadline=None)
 def test_no_iteration_is_named_where_none_was_slow_for_being_first(seed: int, kind: str, noise: float) -> None:
     run, _, _ = planted(seed, kind, noise, slow=0.0)
     found = warm_up(run)

@@ -37,7 +37,10 @@ def test_one_quantity_is_the_single_change(computing: Question) -> None:
     assert found.price == pytest.approx(alone["price"], rel=2e-3) and found.ratio <= 0.8 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0), (1.0, 4.0)])
+@pytest.mark.parametrize(
+    "weights",
+    [(3.0, 1.0), pytest.param((1.0, 1.0), marks=pytest.mark.slow), pytest.param((1.0, 4.0), marks=pytest.mark.slow)],
+)
 def test_no_point_of_a_fine_grid_is_cheaper(mlp: Question, weights: tuple[float, float]) -> None:
     prices = dict(zip((CLOCK, MEMORY), weights, strict=True))
     found = cheapest_together(mlp, 0.6, prices)

@@ -39,7 +39,7 @@ def _answers_to_ctrl_c() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["serial", "threads", *(pytest.param(one, marks=pytest.mark.slow) for one in ("processes", "dask"))]
+    "kind", ["threads", *(pytest.param(one, marks=pytest.mark.slow) for one in ("serial", "processes", "dask"))]
 )
 def test_ctrl_c_is_one_line_on_every_executor(kind: str, tmp_path: Path) -> None:
     if kind == "dask":

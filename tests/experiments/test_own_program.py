@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -58,7 +58,6 @@ def test_the_least_is_nearer_where_noise_only_adds() -> None:
     assert 0 <= fits["least"] < 0.25 * fits["median"]  # noise that only adds: the known times themselves are too long
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(1.0, 3.0), min_size=2, max_size=9), st.randoms(use_true_random=False))
 def test_the_least_never_exceeds_the_median_and_ignores_order(factors: list[float], random: Random) -> None:
     x, y = np.repeat(SIZES, len(factors)), np.concatenate([law(1, n) * np.array(factors) for n in SIZES])

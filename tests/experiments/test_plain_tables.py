@@ -16,7 +16,7 @@ def words(draw: random.Random, most: int) -> str:
     return "".join(f"{word}{draw.choice((' ', '  '))}" for word in made).strip()
 
 
-@pytest.mark.parametrize("width", [60, 100, 200])
+@pytest.mark.parametrize("width", [60, 100, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_table_whose_longest_column_wraps(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
@@ -58,7 +58,6 @@ def test_a_metered_run_under_a_limit(
 
 
 @given(st.floats(60, 300), st.floats(100, 300), st.floats(100, 300))
-@settings(max_examples=30, deadline=None)
 def test_a_lower_limit_is_never_faster_and_never_draws_more(power: float, one: float, other: float) -> None:
     metered = PowerLimitRun(100.0, power)
     low, high = (metered.under(limit, 300.0) for limit in sorted((one, other)))

@@ -11,7 +11,7 @@ import pytest
 import slipstick as ss
 from slipstick.experiments.cli.cli import run
 
-NET, SERVER = "alexnet --on a100-sxm-80gb", "llama-3.1-8b --on h100-sxm"
+NET, SERVER = "mlp-inference --on a100-sxm-80gb", "llama-3.1-8b --on h100-sxm"
 FEW = "--concurrency 2 --num-requests 4 --output-tokens 16"
 WORDS = {
     f"estimate {NET}": "estimated",

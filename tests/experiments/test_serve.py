@@ -243,8 +243,14 @@ def test_a_server_takes_the_share_of_memory_that_is_given(capsys: pytest.Capture
     assert "does not fit" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("on", ["h100-sxm", "l4", "tpu-v5e"])
-@pytest.mark.parametrize("name", ["llama-2-13b", "mixtral-8x7b"])
+@pytest.mark.parametrize(
+    ("name", "on"),
+    [
+        *(("llama-2-13b", on) for on in ("h100-sxm", "l4", "tpu-v5e")),
+        *(("mixtral-8x7b", on) for on in ("h100-sxm", "tpu-v5e")),
+        pytest.param("mixtral-8x7b", "l4", marks=pytest.mark.slow),
+    ],
+)
 def test_plan_and_serve_agree_on_which_layouts_exist(name: str, on: str) -> None:
     """13B has 40 heads: 16 ranks divide them on no GPU, and a compiler of arrays adds heads until they do."""
     planned = {one.layout for one in Search(name, (on,), devices=16, memory_share=0.95).run().candidates}

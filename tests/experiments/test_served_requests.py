@@ -54,7 +54,13 @@ def by_key(row: dict[str, Any]) -> dict[str, tuple[float, float | None, float | 
     }
 
 
-@pytest.mark.parametrize("name", sorted(QUESTIONS))
+LONG = ("sixteen", "stored in fp8", "long prompts", "an engine")
+"""Questions of a kind that another one has."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in sorted(QUESTIONS)]
+)
 def test_serve_estimate_and_whatif_print_the_same_figures(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     model, on, options = QUESTIONS[name]
     served = printed(["serve", model, "--on", on, *options], capsys)

@@ -124,7 +124,7 @@ def test_columns_that_say_how_a_product_ran_are_refused(tmp_path: Path) -> None:
     [
         (["--clock", "1.2 GHz"], "", ""),
         (["--threads", "4"], "threads", "1"),
-        (["--caches", "cold"], "caches", "warm"),
+        pytest.param(["--caches", "cold"], "caches", "warm", marks=pytest.mark.slow),
         (["--threads", "4"], "threads", "4"),
     ],
 )

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 TUNED = sorted(
     path
     for path in (ROOT / "estimators").rglob("*.py")
-    if re.search(r"^chosen on: ", ast.get_docstring(ast.parse(path.read_text())) or "", re.M)
+    if "\nchosen on: " in (text := path.read_text())
+    and re.search(r"^chosen on: ", ast.get_docstring(ast.parse(text)) or "", re.M)
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slipstick as ss
@@ -58,7 +58,6 @@ def seconds(op: Op, on: Machine) -> float:
 cases = st.tuples(st.sampled_from(sorted(KERNELS)), st.sampled_from(CPUS + GPUS), st.integers(40, 6000))
 
 
-@settings(max_examples=40, deadline=None)
 @given(cases, st.floats(0.05, 1.0))
 def test_less_of_a_cache_is_never_faster(case: tuple[str, str, int], less: float) -> None:
     kernel, name, size = case
@@ -71,7 +70,6 @@ def test_less_of_a_cache_is_never_faster(case: tuple[str, str, int], less: float
                 assert seconds(op, on.using({path: on.get(path) * less})) >= whole * (1 - 1e-9), path
 
 
-@settings(max_examples=40, deadline=None)
 @given(cases, st.floats(0.3, 3.0))
 def test_no_jump_at_a_capacity(case: tuple[str, str, int], factor: float) -> None:
     """One percent of a cache moves a time by as much as the law's steepest slope, n / 4 of what there is to lose."""

@@ -57,7 +57,6 @@ def changed(on: Machine, name: str) -> Machine:
     return on.using({path: int(value) if path == "cores" else value})
 
 
-@settings(max_examples=30, deadline=None)
 @given(operations(), relatives(), st.sampled_from(sorted(CHANGES)))
 def test_no_configuration_is_faster_than_the_base(op: Op, on: Machine, name: str) -> None:
     assert seconds(op, changed(on, name)) >= seconds(op, on) * (1 - 1e-9)

@@ -106,7 +106,14 @@ def of_dies(folder: Path, bandwidth: str, count: int = 2, more: str = "") -> Mac
     return load_machine(file)
 
 
-@pytest.mark.parametrize("workload", ["stream-triad", "gpt2-inference", "llama-3-8b-decode", "spmv-uniform"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "stream-triad",
+        "gpt2-inference",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("llama-3-8b-decode", "spmv-uniform")),
+    ],
+)
 def test_a_link_between_dies_is_monotone_and_vanishes_in_the_limit(workload: str, tmp_path: Path) -> None:
     whole = time(workload, machine("h100-sxm"), None)
     links = ["0.1 TB/s", "0.3 TB/s", "0.5 TB/s", "0.8 TB/s", "1.5 TB/s", "10 TB/s"]

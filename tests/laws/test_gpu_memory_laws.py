@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.gpu.kernels.gpu_counters import counters
@@ -28,7 +28,6 @@ def step(batch: int, hidden: int) -> Op:
     return operation("step", "recurrent", dims, "float32", {"function": "lstm"})
 
 
-@settings(max_examples=40, deadline=None)
 @given(sizes, sizes, sizes, st.sampled_from(["vega-fe", "v100-sxm", "a100-sxm-80gb"]))
 def test_less_of_anything_is_never_faster(m: int, n: int, k: int, name: str) -> None:
     on = machine(name)

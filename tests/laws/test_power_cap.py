@@ -243,7 +243,14 @@ MEMORY, MATRIX = "machine.memory.HBM3.bandwidth", "machine.engines.matrix.flop_p
     [
         ("llama-3-8b-decode", "bfloat16", MEMORY, "0.7x,1x,1.5x,2x", {}),
         ("jacobi-3d-7pt", None, MEMORY, "0.7x,1x,1.5x,2x", {}),
-        ("llama-3-8b-decode", "bfloat16", "machine.cores", "66,132,264,528", {"workload.batch": 128.0}),
+        pytest.param(
+            "llama-3-8b-decode",
+            "bfloat16",
+            "machine.cores",
+            "66,132,264,528",
+            {"workload.batch": 128.0},
+            marks=pytest.mark.slow,
+        ),
         ("llama-3-8b-decode", "bfloat16", MATRIX, "1x,2x,4x", {"workload.batch": 128.0}),
     ],
 )

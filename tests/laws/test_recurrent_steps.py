@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.gpu.kernels.kernel_classes import KERNELS
@@ -89,7 +89,6 @@ def test_a_titan_x_reaches_what_persistent_rnns_reported() -> None:
     assert flop / closed == pytest.approx(2.8e12, rel=0.15)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["v100-sxm", "h100-sxm", "rtx-4090", "mi300x"]), st.sampled_from(list(GATES)),
     st.integers(1, 256), st.integers(16, 4096), st.integers(1, 200), st.integers(1, 6),

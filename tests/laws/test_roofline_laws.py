@@ -46,7 +46,6 @@ def time_of(op: Op, on: Machine) -> float:
     return float(MODEL.times((op,), on)[0])
 
 
-@settings(max_examples=60, deadline=None)
 @given(operations(), machines, st.floats(0.2, 0.99), st.sampled_from(["clock", "bandwidth", "L1", "L2"]))
 def test_never_faster_with_less(op: Op, name: str, share: float, what: str) -> None:
     """Less clock, main-memory bandwidth or cache never saves time on a machine without a power cap."""
@@ -61,7 +60,6 @@ def test_never_faster_with_less(op: Op, name: str, share: float, what: str) -> N
     assert time_of(op, less) >= time_of(op, on) * (1 - 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
 @given(sizes, sizes, sizes, machines, st.integers(1, 4))
 def test_never_faster_with_fewer_cores(m: int, n: int, k: int, name: str, divisor: int) -> None:
     """A product on a share of the cores takes at least as long."""
@@ -71,7 +69,6 @@ def test_never_faster_with_fewer_cores(m: int, n: int, k: int, name: str, diviso
     assert time_of(op, fewer) >= time_of(op, on) * (1 - 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(256, 8192), sizes, sizes, machines, st.floats(0.3, 3.0))
 def test_all_rates_times_x_divide_time_by_x(m: int, n: int, k: int, name: str, factor: float) -> None:
     """Clock and bandwidths scaled together scale time, launch apart (split reductions cost a launch: taken off)."""
@@ -86,7 +83,6 @@ def test_all_rates_times_x_divide_time_by_x(m: int, n: int, k: int, name: str, f
     assert float(model.times((op,), faster)[0]) == pytest.approx(float(model.times([op], on)[0]) / factor, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(operations(), machines, st.floats(0.2, 5.0))
 def test_continuous_across_the_ridge(op: Op, name: str, share: float) -> None:
     """A small change of the bandwidth is a small change of the time, on either side of the ridge."""
@@ -97,7 +93,6 @@ def test_continuous_across_the_ridge(op: Op, name: str, share: float) -> None:
     assert time_of(op, near) == pytest.approx(time_of(op, here), rel=2e-3)
 
 
-@settings(max_examples=30, deadline=None)
 @given(sizes, sizes, sizes, st.sampled_from(["l4", "t4", "h100-sxm"]))
 def test_never_above_the_peak_nor_the_cap(m: int, n: int, k: int, name: str) -> None:
     """Under a cap the rate stays below the data-sheet peak (with the efficiency), launch included."""

@@ -47,7 +47,9 @@ def asked(network: Workload, gpu: str, dtype: str | None) -> tuple[float, dict[s
     return answer.time, {part.name: part.time for part in answer.parts}
 
 
-@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize(
+    "gpu", [pytest.param(one, marks=pytest.mark.slow if one in ("l40s", "rtx-4080") else ()) for one in GPUS]
+)
 @settings(max_examples=3, deadline=None)
 @given(added=others(), dtype=st.sampled_from(("float16", "float32")))
 def test_an_operation_changes_no_other_s_time(gpu: str, added: Op, dtype: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.cpu.cpu_library_law import cpu_library
@@ -18,7 +18,6 @@ def gemm(m: int, n: int, k: int, dtype: str) -> Op:
     return operation("gemm", "gemm", {"batch": 1, "m": m, "n": n, "k": k}, dtype)
 
 
-@settings(max_examples=30, deadline=None)
 @given(sizes, sizes, sizes, st.sampled_from(["epyc-7452", "epyc-7451", "ryzen-7-1700x"]))
 def test_without_units_of_sixteen_bits_they_gain_nothing(m: int, n: int, k: int, name: str) -> None:
     on = machine(name)

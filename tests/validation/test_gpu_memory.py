@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -14,7 +14,6 @@ from slipstick.experiments.scoreboards.gpu import gpu_memory_board as cache_scor
 from slipstick.hwmodels.catalog import machine
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.floats(1e2, 1e12), st.floats(1.01, 1e3), st.sampled_from(["vega-fe", "a100-sxm-80gb", "mi100"]))
 def test_more_data_is_never_faster_and_less_cache_neither(size: float, factor: float, name: str) -> None:
     on, model = machine(name), cache_scores.MemoryCurves()

@@ -149,7 +149,7 @@ def test_stored_nonzeros_are_read_from_the_bytes_or_are_the_column(tmp_path: Pat
         assert np.allclose(ratio, ratio.mean(), rtol=1e-4)  # one bandwidth made all times: bytes must be right
 
 
-@pytest.mark.parametrize("stored", ["csr", "sellp"])
+@pytest.mark.parametrize("stored", [pytest.param("csr", marks=pytest.mark.slow), "sellp"])
 def test_the_devices_that_ship_are_those_of_the_public_data(stored: str) -> None:
     if training_file(TIMES) is None:
         pytest.skip("no public measurements here (set SLIPSTICK_DATA)")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.errors import InputError
@@ -30,7 +30,6 @@ def test_a_stream_goes_on_where_it_stopped() -> None:
     assert np.array_equal(whole, np.concatenate([parts.words(3), parts.words(7)]))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 2**32), st.integers(0, 2**40))
 def test_draws_below_a_bound_are_below_it(bound: int, seed: int) -> None:
     drawn = Draws(seed).below(bound, 50)

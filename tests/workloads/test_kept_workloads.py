@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.common.disk_cache import FORMAT, VARIABLE, cache_folder
@@ -111,7 +111,6 @@ def test_what_is_kept_wrong_is_built_anew(broken, tmp_path: Path, monkeypatch: p
     assert cached_workload("mlp", workload_builders()["mlp"]) == built
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     expression=st.recursive(
         st.sampled_from(["a", "b"]).map(symbol) | st.integers(1, 9).map(sp.Integer),

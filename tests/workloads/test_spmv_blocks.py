@@ -42,7 +42,6 @@ def plain_reuse(trace: list[int]) -> list[int]:
     return [next(d for d in range(1, n + 1) if twice[n + i - d] == trace[i]) for i in range(n)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=40))
 def test_reuse_times_equal_a_plain_count(trace: list[int]) -> None:
     found = reuse_times(np.array(trace), np.array([0, len(trace)]), 8)
@@ -52,7 +51,6 @@ def test_reuse_times_equal_a_plain_count(trace: list[int]) -> None:
     assert np.all(np.abs(np.log2(times) - found.step / STEPS_PER_OCTAVE) <= 0.5 / STEPS_PER_OCTAVE + 1e-6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=30), st.integers(0, 4))
 def test_footprint_is_the_mean_over_windows(trace: list[int], power: int) -> None:
     """Reuse times are kept within 9 % (a step is a quarter octave), and their mean is the number of places."""

@@ -259,7 +259,7 @@ class KernelClass:
     typical: frozenset[str] = frozenset()
     scatters: tuple[Scatter, ...] = ()
 
-    @property
+    @cached_property
     def priors(self) -> Mapping[str, Prior]:
         """What is known of the class's parameters before anything was measured."""
         return priors_of(self.name)

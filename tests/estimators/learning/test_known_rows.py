@@ -104,7 +104,6 @@ def test_rows_that_contradict_each_other_change_little(seed: int) -> None:
     assert np.mean(moved) < 0.25
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_the_first_choice_is_the_best_one_by_brute_force(seed: int, targets: int) -> None:
     """Posterior variances of all targets by inverting the precision, for each row that could be measured."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipstick.estimators.fitting.fit_model import fit
@@ -41,7 +41,6 @@ def call(function: str, size: float, devices: int) -> Op:
     )
 
 
-@settings(max_examples=40)
 @given(
     st.sampled_from(["a100-sxm-80gb", "h100-sxm", "b200-sxm", "mi300x", "gb200"]),
     st.sampled_from(FUNCTIONS),

@@ -27,7 +27,7 @@ GPUS = (
 )
 
 
-@pytest.mark.parametrize("network", ["resnet50-inference", "resnet101-inference"])
+@pytest.mark.parametrize("network", ["resnet50-inference", pytest.param("resnet101-inference", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", GPUS)
 def test_compiled_residual_networks_are_answered_and_within_their_bound(network: str, machine: str) -> None:
     settings = {"machine.runtime.mode": "compiled", "workload.batch": 64}
