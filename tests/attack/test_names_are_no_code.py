@@ -92,7 +92,7 @@ def test_machines_with_hostile_names_come_back_and_do_nothing(name: str) -> None
     assert run(["whatif", "gemm", "--on", "a.yaml", "--vary", "machine.cores=1,2", "--report", "page.html"]) == 0
     page = Path("page.html").read_text()
     assert "<script>alert(1)" not in page
-    if "<" in name or name == CODE:  # markup for the page, code for the formulas
+    if "<" in name or CODE in name:  # markup for the page, code for the formulas
         assert run(["explain", "gemm", "--on", "a.yaml", "--report", "page.html"]) == 0
         assert "<script>alert(1)" not in Path("page.html").read_text()
     assert _unharmed()
