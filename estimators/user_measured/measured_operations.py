@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from slipstick.common.errors import InputError
 from slipstick.estimators.base.protocols import Estimator
-from slipstick.estimators.gpu.measured_step import measured_step
 from slipstick.estimators.gpu.programs.torch_program import TorchProgram
+from slipstick.estimators.gpu.step_of_kernels import step_of_kernels
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.interconnect.collective_law import nccl
 from slipstick.estimators.schedules.sequential import Sequential
@@ -56,7 +56,7 @@ class MeasuredOperations:
         programs = workload_kind(workload) == "program"
         named = machine.runtime.library if isinstance(answers, TorchProgram) else ""
         library = "" if named in self.kernels.libraries else named
-        made, conditions = measured_step(
+        made, conditions = step_of_kernels(
             self.kernels, machine, workload, run, schedule, links, programs=programs, library=library
         )
         if isinstance(answers, ParallelTraining):  # of many devices, which it counts

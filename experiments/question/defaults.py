@@ -235,7 +235,7 @@ def gpu_kernels() -> DeviceCalibration:
 
 
 def _gpu(query: Asked) -> Default:
-    from slipstick.estimators.gpu.measured_step import measured_step
+    from slipstick.estimators.gpu.step_of_kernels import step_of_kernels
     from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.schedules.dispatch import AsynchronousDispatch
     from slipstick.estimators.schedules.host_constants import ISSUE
@@ -252,7 +252,7 @@ def _gpu(query: Asked) -> Default:
     if links:
         schedule = AsynchronousDispatch(0.0 if replays else ISSUE)
     programs = query.row.law == "kernels in programs"
-    made, conditions = measured_step(
+    made, conditions = step_of_kernels(
         gpu_kernels(), machine, converted, query.run, schedule, links, programs=programs, library=unmeasured
     )
     issued = "timed by themselves" if alone else issued
@@ -287,7 +287,7 @@ def served(workload: Workload, machine: Machine) -> None:
 
 def _parallel_training(query: Asked) -> Default:
     from slipstick.estimators.gpu.kernels.kernel_classes import class_of
-    from slipstick.estimators.gpu.measured_step import measured_kernels
+    from slipstick.estimators.gpu.step_of_kernels import measured_kernels
     from slipstick.estimators.interconnect.collective_law import nccl
     from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
     from slipstick.estimators.training.graph_on_devices import FITTED_FAMILY, parallel_training

@@ -14,7 +14,7 @@ from slipstick.estimators.base.conditions import LEAST_WIDENING, Condition, wide
 from slipstick.estimators.base.sureness import HOPELESS, SURE, sureness, within_near, word_of
 from slipstick.estimators.cpu import cpu_step
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.gpu import gpu_bands, measured_step
+from slipstick.estimators.gpu import gpu_bands, step_of_kernels
 from slipstick.estimators.gpu.programs.program_kernels import programs_scatter
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.question.cautions import hints, remarks
@@ -101,14 +101,14 @@ def test_a_gpus_factors_are_its_width_over_that_with_all_measured(
     graph = graph.bind(m=16, n=2_097_152, k=64) if workload == "gemm" else graph.bind(batch=64)
 
     def step() -> tuple[Calibration, tuple[Condition, ...]]:
-        return measured_step.measured_step(gpu_kernels(), on, graph)
+        return step_of_kernels.step_of_kernels(gpu_kernels(), on, graph)
 
     made = step()
     monkeypatch.setattr(gpu_bands, "beyond", lambda op: None)
-    monkeypatch.setattr(measured_step, "UNEVEN", 0.0)
+    monkeypatch.setattr(step_of_kernels, "UNEVEN", 0.0)
     monkeypatch.setattr(gpu_bands, "spread_beyond", lambda op: 0.0)
-    monkeypatch.setattr(measured_step, "_by_programs", lambda *_: None)
-    monkeypatch.setattr(measured_step, "programs_spread", lambda known, *_: programs_scatter(known.programs))
+    monkeypatch.setattr(step_of_kernels, "_by_programs", lambda *_: None)
+    monkeypatch.setattr(step_of_kernels, "programs_spread", lambda known, *_: programs_scatter(known.programs))
     inside = step()
     product, left = (math.prod(one.band_factor for one in each[1] if one.widens) for each in (made, inside))
     width, plain = (each[0].residual_std or math.nan for each in (made, inside))

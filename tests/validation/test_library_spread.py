@@ -6,7 +6,7 @@ import pytest
 
 from slipstick.estimators.base.conditions import Condition
 from slipstick.estimators.fitting.calibration import Calibration
-from slipstick.estimators.gpu.measured_step import measured_step
+from slipstick.estimators.gpu.step_of_kernels import step_of_kernels
 from slipstick.estimators.gpu.transfer.kernel_class import library_spreads
 from slipstick.experiments.calibrate.public_data import data_folder
 from slipstick.experiments.question.defaults import gpu_kernels
@@ -26,7 +26,7 @@ def test_the_spread_of_attention_is_what_two_libraries_differ_by() -> None:
 
 
 def _step(machine: Machine) -> tuple[Calibration, tuple[Condition, ...]]:
-    return measured_step(gpu_kernels(), machine, DECODE)
+    return step_of_kernels(gpu_kernels(), machine, DECODE)
 
 
 def test_attention_of_a_library_that_was_fitted_has_the_narrower_band() -> None:

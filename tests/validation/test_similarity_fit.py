@@ -14,8 +14,8 @@ from slipstick.estimators.engine_steps.step_law import generation_of
 from slipstick.estimators.fitting.similarity_weights import DIFFERENCES, SimilarityWeights, fitted_similarity
 from slipstick.estimators.gpu.kernels.kernel_classes import KernelParameters
 from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline
-from slipstick.estimators.gpu.measured_step import measured_step
 from slipstick.estimators.gpu.shared_kernels import program_shares
+from slipstick.estimators.gpu.step_of_kernels import step_of_kernels
 from slipstick.estimators.gpu.transfer.device_calibration import DeviceCalibration
 from slipstick.estimators.gpu.transfer.device_fits import fit_devices
 from slipstick.estimators.gpu.transfer.operation_times import OperationTimes, RowFormula
@@ -102,7 +102,7 @@ def test_answers_take_the_numbers_of_their_calibration() -> None:
     wide = (2.0,) * len(DIFFERENCES)
     other = replace(fitted_similarity("nvidia-hopper"), weights=(1.0, 1.0, 1.0, 99.0), substitute_spread=wide)
     changed = replace(known, similarity=other)
-    stds = [measured_step(one, h200, Workload("a", (product,)))[0].residual_std or 0.0 for one in (known, changed)]
+    stds = [step_of_kernels(one, h200, Workload("a", (product,)))[0].residual_std or 0.0 for one in (known, changed)]
     assert stds[1] > 2 * stds[0]
     shares = [program_shares(one, machine("rtx-4080"), [product]) for one in (known, changed)]
     assert shares[0] != shares[1]

@@ -1,7 +1,7 @@
 """Calibration across devices: few parameters a machine, pooled over its family, narrowed by a few anchors.
 
 Every machine with enough rows of a class of operations has its own fit (`device_fits`); `Forecast` is what they say of
-any machine, and `measured_step.measured_kernels` makes a model of it.
+any machine, and `step_of_kernels.measured_kernels` makes a model of it.
 
 The time of an operation is that of the tiled roofline with the machine's parameters (its own, or its relatives' mean,
 moved by anchors), times what the relatives took over their own fits at the nearest shapes, as far as such residuals

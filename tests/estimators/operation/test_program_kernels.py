@@ -15,11 +15,11 @@ from slipstick.estimators.base.operation_model import FormulaModel
 from slipstick.estimators.fitting.fit_model import fit
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import LawRows
-from slipstick.estimators.gpu.measured_step import measured_step
 from slipstick.estimators.gpu.programs.program_classes import class_of, kernel_class, relative
 from slipstick.estimators.gpu.programs.program_kernels import NAME, PROGRAMS_FILE, ProgramRuntimes, program_values
 from slipstick.estimators.gpu.programs.program_priors import INLINE_ECC
 from slipstick.estimators.gpu.shared_kernels import ANOTHER_CLASS, STREAMS, SharedKernels, program_shares
+from slipstick.estimators.gpu.step_of_kernels import step_of_kernels
 from slipstick.estimators.interconnect.collectives import DeviceAndCollectives
 from slipstick.estimators.roofline.physical_bound import PhysicalBound
 from slipstick.experiments.cli.cli import run
@@ -380,7 +380,7 @@ def test_what_moves_bytes_is_answered_alike_in_16_bits_and_in_float32(name: str)
 def test_16_bits_on_a_class_of_gpus_that_ran_no_network_say_so_and_are_less_sure() -> None:
     """Image networks were timed on two GeForce with GDDR: an H100's convolutions in 16 bits are of another class."""
     graph = Workload("one", (replace(convolution(64, 3), dtype="float16"),))
-    here, there = (measured_step(gpu_kernels(), machine(name), graph) for name in ("rtx-4090", "h100-sxm"))
+    here, there = (step_of_kernels(gpu_kernels(), machine(name), graph) for name in ("rtx-4090", "h100-sxm"))
     said = [[one.name for one in each[1] if one.name == ANOTHER_CLASS] for each in (here, there)]
     assert said == [[], [ANOTHER_CLASS]]
     assert (there[0].residual_std or 0) > 1.1 * (here[0].residual_std or 1)

@@ -173,7 +173,7 @@ def _queues_kernels(machine: Machine) -> bool:
     return machine_kind(machine) == "gpu"
 
 
-def measured_step(
+def step_of_kernels(
     known: DeviceCalibration,
     machine: Machine,
     workload: Workload,
