@@ -101,15 +101,22 @@ def default(
     return replace(made, why=f"{made.why}; {PLAIN}", reason=reason, query=query)
 
 
-def spread_at(query: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray] | None:
+def takes_columns(query: Asked | None) -> bool:
+    """Whether the law of a default answer takes columns of sizes (`spread_at`)."""
+    return (
+        query is not None
+        and query.row.law in IN_COLUMNS
+        and query.machine.runtime.mode != "compiled"
+        and not cap_was_set(query.machine, "held")
+    )
+
+
+def spread_at(query: Asked, sizes: Mapping[str, FloatArray]) -> list[FloatArray]:
     """The scatter of a default answer at many sizes, and the part that all answers have alike; shape (points,) each.
 
-    `sizes`: by dotted name, shape (points,). None where its law takes one size at a time.
+    `sizes`: by dotted name, shape (points,), of a law that takes columns (`takes_columns`).
     Raises InputError where a value is no size.
     """
-    compiled, capped = query.machine.runtime.mode == "compiled", cap_was_set(query.machine, "held")
-    if query.row.law not in IN_COLUMNS or compiled or capped:
-        return None
     for name, values in sizes.items():
         for value in np.unique(values).tolist():
             check_size(name.partition(".")[2], value, query.workload.defaults)

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from slipstick.common.array_types import Mask
 from slipstick.common.size_column import Sized
 from slipstick.estimators.fitting.fitted_file import load_fitted
 from slipstick.estimators.fitting.fitted_model import QUANTILE
@@ -127,3 +128,14 @@ def _activations(eager: Workload, *, trains: bool) -> Sized | None:
     if not any(op.attributes.get("phase") for op in eager):
         return None  # an imported graph does not say which operations are the backward pass's
     return peak_bytes(eager)
+
+
+def able(words: npt.NDArray[np.str_]) -> Mask:
+    """The points among which one is recommended: those that fit; where none surely does, those that may; else none.
+
+    Shape (points,), as `words` has it.
+    """
+    for word in (FITS, MAY):
+        if np.any(words == word):
+            return np.asarray(words == word)
+    return np.zeros(len(words), dtype=bool)

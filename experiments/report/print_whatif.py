@@ -17,14 +17,14 @@ from slipstick.estimators.base.quantity import Quantity
 from slipstick.estimators.composition.energy_and_cost import EXCESS, HELD
 from slipstick.experiments.question.cautions import remarks
 from slipstick.experiments.question.facts import items_of, unit_of
-from slipstick.experiments.question.memory_need import FITS, NOT
+from slipstick.experiments.question.memory_need import FITS, NOT, able
 from slipstick.experiments.question.objectives import FIT, FRONT, known_only
 from slipstick.experiments.report.machine_comparison import host_line, issued
 from slipstick.experiments.report.output import emit, emit_line, line_width
 from slipstick.experiments.report.summary import A_DEVICE, PERCENTILE, assumptions, heads
 from slipstick.experiments.studies.quantity_columns import REFUSED
 from slipstick.experiments.studies.range_assumptions import remarks_at_ends
-from slipstick.experiments.studies.size_columns import MEMORY, able
+from slipstick.experiments.studies.size_columns import MEMORY
 from slipstick.experiments.studies.sweep import Columns
 from slipstick.experiments.studies.whatif import WhatIf, column_rows
 from slipstick.hwmodels.machine_fields import axis, named_shown

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from slipstick.common.array_types import FloatArray, Mask
+from slipstick.common.array_types import FloatArray
 from slipstick.common.size_column import Sized, by_parts
 from slipstick.estimators.composition.workload_cache import as_compiled
-from slipstick.experiments.question.defaults import spread_at
-from slipstick.experiments.question.memory_need import FITS, MAY, NOT, MemoryNeed, memory_need
+from slipstick.experiments.question.defaults import spread_at, takes_columns
+from slipstick.experiments.question.memory_need import MemoryNeed, memory_need
 from slipstick.experiments.question.objectives import FIT
 from slipstick.experiments.question.question import Question
-from slipstick.experiments.question.space import Space
 
 MEMORY = "memory_B"
 """The column of the bytes that a point needs; `FIT` says whether they fit."""
-MOST_VALUES, MOST_POINTS = 16, 64
-"""Values of one name at which a law is asked, those between interpolated; combinations of several names."""
-BEST_FIRST = (FITS, MAY, NOT)
+MOST_VALUES, MOST_POINTS, STRETCH = 16, 64, 65_536
+"""Values of a name at which a law is asked, others interpolated; combinations of several; points counted at once."""
 
 
 def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
@@ -34,7 +33,7 @@ def open_sizes(question: Question, free: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ScatterAtSizes:
-    """The scatter of the default answer at each point, as `estimate` has it there.
+    """The scatter of the default answer at each point of a question's space (`vary`), as `estimate` has it there.
 
     `read`: names that vary and that the time reads; every one that varies where it is left out.
     `part`: of the spread: "total", or "residual" where the fitted parameters are drawn.
@@ -49,46 +48,71 @@ class ScatterAtSizes:
 
         None where nothing varies that decides it, or too many combinations do.
         """
-        query, names = self.question.query, self._decide(free)
+        query, names = self.question.query, self._taken
         if not (count and names):
             return None
         columns = {name: np.broadcast_to(free[name], count) for name in names}
-        made = spread_at(query, columns) if query is not None and names == open_sizes(self.question, names) else None
-        if made is None:
-            made = self._of_few(columns)
-        return None if made is None or np.isnan(made[0]).any() else (made[0], made[1])
+        values, (few, known) = columns[names[0]], self._between
+        inside = len(few) > 0 and few[0] <= values.min() and values.max() <= few[-1]
+        if query is not None and self._by_columns(names):
+            made = spread_at(query, columns)
+        else:
+            made = [np.interp(values, few, each) for each in known] if inside else by_parts(columns, self._spread)
+        return None if np.isnan(made[0]).any() else (made[0], made[1])
 
-    def note(self, space: Space) -> tuple[str, ...]:
-        """A line where the points have today's scatter."""
-        names = self._decide(space.names)
-        if len(names) < 2 or space.size <= MOST_POINTS or names == open_sizes(self.question, names):
+    def note(self) -> tuple[str, ...]:
+        """A line where what varies decides the scatter only in part, or not at all."""
+        if self._taken == self._deciding:
             return ()
+        wide = f"at today's machine with the same {' and '.join(self._taken)}" if self._taken else "today's"
         return (
-            f"bands of times are as wide as today's at {space.size:,} points; up to {MOST_POINTS} have each its own",
+            f"bands of times are as wide as {wide}: {' and '.join(self._deciding)} have more than {MOST_POINTS} "
+            "combinations; up to so many have each its own",
         )
 
-    def _decide(self, free: Iterable[str]) -> list[str]:
+    @cached_property
+    def _deciding(self) -> list[str]:
         """The names that decide the scatter, of those that vary."""
-        return [name for name in free if self.question.by_default and (self.read is None or name in self.read)]
+        return list(self.question.vary.names if self.read is None else self.read) if self.question.by_default else []
 
-    def _of_few(self, columns: Mapping[str, FloatArray]) -> list[FloatArray] | None:
-        """Of a law that takes one point at a time: a few, those between interpolated; None of many of several names."""
+    @cached_property
+    def _taken(self) -> list[str]:
+        """The names by which it is taken at all points alike: those that decide; where too many, sizes; else none."""
+        return next(
+            names
+            for names in (self._deciding, open_sizes(self.question, self._deciding), [])
+            if len(names) < 2 or self._by_columns(names) or self._distinct(names).shape[1] <= MOST_POINTS
+        )
 
-        def spread(at: Mapping[str, Sized]) -> tuple[float, float]:
-            point = {name: float(value) for name, value in at.items()}
-            wholes = {name: int(value) for name, value in point.items() if value.is_integer()}
-            one = self.question.at({**point, **wholes}).answer().spread
-            known = one.total if self.part == "total" else one.residual
-            return math.nan if known is None else known, one.common
+    @cached_property
+    def _between(self) -> tuple[FloatArray, list[FloatArray]]:
+        """Some values of a name that has more than `MOST_VALUES`, and the scatter there; empty where each is asked."""
+        names = self._taken
+        if len(names) != 1 or self._by_columns(names) or len(values := self._distinct(names)[0]) <= MOST_VALUES:
+            return np.empty(0), []
+        few = values[np.linspace(0, len(values) - 1, MOST_VALUES).round().astype(int)]
+        return few, by_parts({names[0]: few}, self._spread)
 
-        distinct = np.unique(np.stack(list(columns.values())), axis=1)
-        if distinct.shape[1] <= (MOST_VALUES if len(columns) == 1 else MOST_POINTS):
-            return by_parts(columns, spread)
-        if len(columns) > 1:
-            return None
-        ((name, values),) = columns.items()
-        few = distinct[0][np.linspace(0, distinct.shape[1] - 1, MOST_VALUES).round().astype(int)]
-        return [np.interp(values, few, each) for each in by_parts({name: few}, spread)]
+    def _by_columns(self, names: list[str]) -> bool:
+        """Whether the law takes columns of these names."""
+        return takes_columns(self.question.query) and names == open_sizes(self.question, names)
+
+    def _distinct(self, names: list[str]) -> FloatArray:
+        """Combinations of names in the space, shape (names, some); of several names no more once they are too many."""
+        space, distinct = self.question.vary, np.empty((len(names), 0))
+        for start in range(0, space.size, STRETCH):
+            points = space.points(start, start + STRETCH)
+            distinct = np.unique(np.hstack([distinct, np.stack([points[name] for name in names])]), axis=1)
+            if len(names) > 1 and distinct.shape[1] > MOST_POINTS:
+                break
+        return distinct
+
+    def _spread(self, at: Mapping[str, Sized]) -> tuple[float, float]:
+        """The scatter at one point, asked as a question of its own, and its common part."""
+        point = {name: int(value) if float(value).is_integer() else float(value) for name, value in at.items()}
+        one = self.question.at(point).answer().spread
+        known = one.total if self.part == "total" else one.residual
+        return math.nan if known is None else known, one.common
 
 
 @dataclass(frozen=True)
@@ -124,14 +148,3 @@ class MemoryColumns:
         values |= {name.partition(".")[2]: value for name, value in sizes.items()}
         bound = as_compiled(question.workload, question.machine).bind_known(values)
         return None if bound.symbols else memory_need(bound, question.machine, question.workload.bind_known(values))
-
-
-def able(words: npt.NDArray[Any]) -> Mask:
-    """The points among which one is recommended: those that fit; where none surely does, those that may; else none.
-
-    Shape (points,), as `words` has it.
-    """
-    for word in BEST_FIRST[:2]:
-        if np.any(words == word):
-            return np.asarray(words == word)
-    return np.zeros(len(words), dtype=bool)

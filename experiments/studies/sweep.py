@@ -367,7 +367,7 @@ def task(question: Question, level: float = DEFAULT_LEVEL, bands: Bands = "auto"
     if held := question.estimator.measured_uncertainty(question.machine):
         known_there = replace(plain, shares=shares, residual=held.scatter, common=held.common, held=held)
         return replace(known_there, since=_since(known, question.machine, held.machine)) if held.scatter else plain
-    plain = replace(plain, scatter=at_points, notes=(*notes, *at_points.note(space)))
+    plain = replace(plain, scatter=at_points, notes=(*notes, *at_points.note()))
     if calibration is None:  # the estimator's own bands are of the usual level
         scatter = answer.spread.total
         kept = shares if level == DEFAULT_LEVEL else None

@@ -42,7 +42,8 @@ def test_a_column_has_the_answers_of_its_points(
     asked, name = ss.question(work, machine, **options), f"workload.{size}"
     free = {name: np.array(values, dtype=float)}
     times = np.asarray(asked.estimator.compile(asked.workload, asked.machine, (name,), asked.run)(free))
-    spread = ScatterAtSizes(asked).at(free, len(values))
+    varied = ss.question(work, machine, vary={name: values}, **options)
+    spread = ScatterAtSizes(varied).at(free, len(values))
     memory = MemoryColumns(asked)
     columns = memory.columns(free, len(values))
     least = asked.estimator.least_at(asked.workload, asked.machine, asked.run, free)
@@ -111,7 +112,7 @@ def test_a_law_that_needs_another_column_says_so() -> None:
 
 
 def test_a_value_that_is_no_size_is_refused() -> None:
-    asked = ss.question("resnet-50", "a100")
+    asked = ss.question("resnet-50", "a100", vary={"workload.batch": [2, 4]})
     with pytest.raises(InputError, match=r"workload\.batch = 1\.5: want a whole number"):
         ScatterAtSizes(asked).at({"workload.batch": np.array([2.0, 1.5])}, 2)
 

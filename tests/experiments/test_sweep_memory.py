@@ -8,7 +8,8 @@ import pytest
 
 import slipstick as ss
 from slipstick.experiments.question.facts import facts
-from slipstick.experiments.studies.size_columns import MOST_VALUES, able
+from slipstick.experiments.question.memory_need import able
+from slipstick.experiments.studies.size_columns import MOST_VALUES
 from slipstick.experiments.studies.whatif import whatif
 
 BATCHES = (64.0, 512.0, 1024.0)
