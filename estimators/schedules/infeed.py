@@ -23,7 +23,7 @@ SOURCE = "double buffering: the longer of device and infeed, plus a share of the
 class InfeedOverlap(FormulaSchedule):
     """t = max(device, start + infeed) + exposed x min(device, start + infeed).
 
-    Lanes: `infeed` holds the operations of kind `host`, `device` all others. `schedule/pipeline.py` is the same as an
+    Lanes: `infeed` holds the operations of kind `host`, `device` all others. `simulation/input_pipeline.py` is the same as an
     event simulation, with buffers and variation.
     """
 
