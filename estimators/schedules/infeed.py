@@ -23,8 +23,8 @@ SOURCE = "double buffering: the longer of device and infeed, plus a share of the
 class InfeedOverlap(FormulaSchedule):
     """t = max(device, start + infeed) + exposed x min(device, start + infeed).
 
-    Lanes: `infeed` holds the operations of kind `host`, `device` all others. `schedule/pipeline.py` is the same as an
-    event simulation, with buffers and variation.
+    Lanes: `infeed` holds the operations of kind `host`, `device` all others. `simulation/input_pipeline.py` is the same
+    as an event simulation, with buffers and variation.
     """
 
     start: Annotated[float, Parameter("s", "of every transfer from the host", 0.0, 1.0)] = 2.29e-3

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slipstick.common.errors import InputError, Problems, errors_at
-from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_number, whole_of
+from slipstick.common.readers import number_of, read_csv_rows, unknown_columns, whole_number, whole_of
 from slipstick.estimators.engine_steps.engines import engine_of
 from slipstick.estimators.engine_steps.fitted_steps import server_on
 from slipstick.estimators.engine_steps.measured_steps import ServerStep, TimedServerStep, usual_steps
@@ -46,9 +46,10 @@ def read_measured_steps(
     `engine`: of lines that name none; "" for what the machine's runtime names, else vLLM.
     Raises InputError, which names file, lines and columns of all that is wrong; where no time is filled in.
     """
-    made, problems = [], Problems()
-    for line, cells in read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS):
-        problems += [str(unknown_name("column", name, COLUMNS)) for name in cells if name not in COLUMNS]
+    made, problems = [], Problems(path)
+    for index, (line, cells) in enumerate(read_csv_rows(path, required=["step", "time_s"], limit_rows=MAX_ROWS)):
+        if not index:
+            problems += unknown_columns(cells, COLUMNS)
         if cells["time_s"]:
             where = f"{path}: line {line}"
             step = _step(cells, where, problems, machine, engine)
@@ -57,7 +58,7 @@ def read_measured_steps(
                 if step is not None:
                     place = f"{Path(path).name}: line {line}: time_s = {cells['time_s']} s"
                     made.append(TimedServerStep(step, seconds, where=place))
-    problems.refuse(path)
+    problems.refuse()
     if not made:
         raise InputError(f"{path}: no line has a time_s: fill in what was measured, in seconds")
     return tuple(made)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipstick.common.errors import InputError, Problems, errors_at
-from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_of
+from slipstick.common.readers import number_of, read_csv_rows, unknown_columns, unknown_name, whole_of
 from slipstick.estimators.training.layout_step_time import PRECISIONS
 from slipstick.estimators.training.own_steps import UpdatedStep
 from slipstick.experiments.calibrate.measured_argument import KnownTime, known_time
@@ -60,25 +60,31 @@ def read_known(
     """
     from slipstick.workloads.importers.mllog.trainer_logs import is_training_log, printed_instead  # scipy: if measured
 
-    where, rows, problems = str(path), list[_Row](), Problems()
-    if (typed := known_time(where)) is not None:
-        where = f"--measured {typed.text}"
+    typed = known_time(str(path))
+    where = str(path) if typed is None else f"--measured {typed.text}"
+    rows, problems = list[_Row](), Problems(where)
+    if typed is not None:
         rows = [_Row(where, _of_words(typed, where))]
     elif is_training_log(path):
         rows = [_of_log(path)]
     elif instead := printed_instead(path):
         raise InputError(f"{path}: holds no step{instead}")
     else:
-        for line, row in read_csv_rows(path, limit_rows=MOST_ROWS):
+        for index, (line, row) in enumerate(read_csv_rows(path, limit_rows=MOST_ROWS)):
             names = [NAMES.get(name.lower(), name.lower()) for name in row]
-            if len({*names}) < len(row):
-                raise InputError(f"{path}: two columns say the same ({', '.join(row)})")
+            if not index:
+                if len({*names}) < len(row):
+                    raise InputError(f"{path}: two columns say the same ({', '.join(row)})")
+                problems += unknown_columns(names, COLUMNS)
+                if "devices" not in names:
+                    problems.append("no devices; want a column of it")
+                    problems.refuse()
             cells = {name: text for name, text in zip(names, row.values(), strict=True) if text}
             rows.append(_Row(f"{path}: line {line}", cells, Path(path).parent))
     if not rows:
         raise InputError(f"{path}: has no rows; want devices and step_s, a measured size each")
     steps = [_step(row, problems, batch, sequence, precision) for row in rows]
-    problems.refuse(where)
+    problems.refuse()
     return [step for step in steps if step is not None]
 
 
@@ -122,7 +128,6 @@ def _of_log(path: str | os.PathLike[str]) -> _Row:
 def _step(row: _Row, problems: Problems, batch: int, sequence: int, precision: str) -> UpdatedStep | None:
     """The measured step of a row; None where something is wrong, which is added to `problems`."""
     cells, where, before = row.cells, row.where, len(problems)
-    problems += [str(unknown_name("column", name, COLUMNS)) for name in cells if name not in COLUMNS]
     numbers = dict[str, int]()
     for name in (one for one in COUNTS if one in cells):
         with problems:
@@ -140,7 +145,7 @@ def _step(row: _Row, problems: Problems, batch: int, sequence: int, precision: s
         stated = number_of(cells["step_s"], "step_s", 1e-9, LONGEST) if log is None else log.step_seconds
     with problems, errors_at(where):
         if "devices" not in cells:
-            raise InputError("no devices; want a column of it")
+            raise InputError("devices is empty")
         degrees = {name: numbers.get(name, 1) for name in (*DEGREES, "shard")}
         ranks = degrees["tensor"] * degrees["pipeline"] * degrees["context"]
         if len(problems) > before:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipstick.common.errors import InputError, Problems, errors_at
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name
+from slipstick.common.readers import read_csv_rows, read_number, unknown_columns, unknown_name
 from slipstick.common.records import FrozenDict
 from slipstick.estimators.base.estimate import Measurement
 from slipstick.estimators.base.schedule_model import check_run_number
@@ -39,17 +39,16 @@ def read_measurements(
     plain = (column_of_time, *PLAIN)
     measurements: list[Measurement] = []
     seen: dict[tuple[str, ...], int] = {}
-    problems = Problems()
-    for line, row in read_csv_rows(path, required=(column_of_time,), limit_rows=MAX_ROWS):
+    problems = Problems(path)
+    for index, (line, row) in enumerate(read_csv_rows(path, required=(column_of_time,), limit_rows=MAX_ROWS)):
+        settable = [name for name in row if name.partition(".")[0] in SPACES and "." in name]
+        if not index:
+            names = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
+            problems += unknown_columns((name for name in row if name not in settable), names)
         with problems, errors_at(f"{path}: line {line}"):
             settings: dict[str, dict[str, float]] = {space: {} for space in SPACES}
-            for column, text in row.items():
-                space, dot, name = column.partition(".")
-                if column in plain:
-                    continue
-                if not dot or space not in SPACES:
-                    known = [*plain, "run.NAME", "machine.NAME", "workload.NAME"]
-                    raise InputError(f"{path}: {unknown_name('column', column, known)}")
+            for column in settable:
+                (space, _, name), text = column.partition("."), row[column]
                 value = machine_change(column, text, machine) if space == "machine" else number_of(column, text)
                 settings[space][name] = value
             time = read_number(row[column_of_time], path, line, column_of_time, low=1e-12, high=LONGEST)
@@ -77,7 +76,7 @@ def read_measurements(
                     group=row.get("group", ""),
                 )
             )
-    problems.refuse(path)
+    problems.refuse()
     if not measurements:
         raise InputError(f"{path}: no measurements below the header")
     return tuple(measurements)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slipstick.common.errors import InputError, Problems, errors_at
-from slipstick.common.readers import number_of, read_csv_rows, unknown_name, whole_number
+from slipstick.common.readers import number_of, read_csv_rows, unknown_columns, unknown_name, whole_number
 from slipstick.estimators.gpu.transfer.operation_times import FIXED, OperationTimes
 from slipstick.hwmodels.catalog import machine
 from slipstick.hwmodels.machine import Machine
@@ -43,13 +43,14 @@ def read_operation_times(
     known = dict(machines or {})
     given = dict(defaults or {})
     dims = {dim for kind in KINDS.values() for dim in kind.dims}
-    columns = {*PLAIN, *dims, *TRUTHS, *PAIRS, *WORDS}
+    columns = sorted({*PLAIN, *dims, *TRUTHS, *PAIRS, *WORDS})
     groups: dict[tuple[Any, ...], list[tuple[int, dict[str, float]]]] = {}
     required = [name for name in PLAIN if name not in given]
-    problems = Problems()
-    for line, cells in read_csv_rows(path, required=required, limit_rows=MAX_ROWS):
+    problems, refused = Problems(path), dict[str, InputError]()
+    for index, (line, cells) in enumerate(read_csv_rows(path, required=required, limit_rows=MAX_ROWS)):
+        if not index:
+            problems += unknown_columns(cells, columns)
         row = {**ONE, **given, **{name: text for name, text in cells.items() if text}}
-        problems += [str(unknown_name("column", name, sorted(columns))) for name in cells if name not in columns]
         row["dtype"] = SPELLINGS.get(row.get("dtype", "").lower(), row.get("dtype", ""))
         where, sizes, before = f"{path}: line {line}", dict[str, float](), len(problems)
         for name in [*PLAIN, *(KINDS[row["kind"]].dims if row.get("kind") in KINDS else ())]:
@@ -59,7 +60,7 @@ def read_operation_times(
                 if name == "kind" and row[name] not in KINDS:
                     raise InputError(f"{where}: {unknown_name('kind of operation', row[name], list(KINDS))}")
                 if name == "machine" and row[name] not in known:
-                    known[row[name]] = _machine(row[name], path, where)
+                    known[row[name]] = _machine(row[name], path, where, refused)
                 if name == "time_s":
                     sizes[name] = number_of(row[name], f"{where}: {name}", 1e-12, LONGEST)
                 elif name not in PLAIN:
@@ -77,16 +78,23 @@ def read_operation_times(
             forms.append(
                 OperationTimes.of(known[name], kind, dtype, table, table.pop("time_s"), dict(attributes), path.name)
             )
-    problems.refuse(path)
+    problems.refuse()
     if not forms:
         raise InputError(f"{path}: no measurements below the header")
     return forms
 
 
-def _machine(name: str, path: Path, where: str) -> Machine:
-    with errors_at(where):
-        is_file = name.endswith((".yaml", ".yml")) or "/" in name
-        return machine(str(path.parent / name) if is_file else name)
+def _machine(name: str, path: Path, where: str, refused: dict[str, InputError]) -> Machine:
+    """`refused`: what was wrong with names of the lines before, which is said once."""
+    if name in refused:
+        raise refused[name]
+    try:
+        with errors_at(where):
+            is_file = name.endswith((".yaml", ".yml")) or "/" in name
+            return machine(str(path.parent / name) if is_file else name)
+    except InputError as error:
+        refused[name] = error
+        raise
 
 
 def _attributes(row: Mapping[str, str], where: str) -> dict[str, Any]:

@@ -184,7 +184,9 @@ def _run(arguments: list[str], command: Any = None) -> int:
             raise
         from slipstick.workloads.importers.formats.registry import of_another_verb
 
-        _say(error.typed, of_another_verb(arguments, error.typed))
+        verb = getattr(command, "commands", {}).get(arguments[0])
+        flags = [name for one in verb.params if getattr(one, "is_flag", False) for name in one.opts] if verb else []
+        _say(error.typed, of_another_verb(arguments, error.typed, flags))
         return 2
     except ModuleNotFoundError as error:
         from slipstick.common.optional_packages import EXTRAS, package_error

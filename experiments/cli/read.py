@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from slipstick.common.formatting import visible
 from slipstick.experiments.cli.vocabulary import Format, option
 
 
@@ -44,8 +45,9 @@ def register(app: typer.Typer) -> None:
             emit(result.rows, format)
             return
         left_out = [f"left out: {result.kind.left_out}"] if result.kind.left_out else []
-        notes = [result.line, *left_out, *(f"next: {command}" for command in result.commands)]
-        for note in notes:
+        for note in (result.line, *left_out):
             emit_line(note)
+        for command in result.commands:  # a command that is folded cannot be copied
+            print(visible(f"next: {command}"))
         if result.rows:
             emit(result.rows, format)

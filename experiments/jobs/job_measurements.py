@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from slipstick.common.array_types import FloatArray
 from slipstick.common.errors import InputError, Problems
-from slipstick.common.readers import read_csv_rows, read_number, unknown_name, whole_of
+from slipstick.common.readers import read_csv_rows, read_number, unknown_columns, whole_of
 from slipstick.estimators.simulation.run_quantities import TIME, quantities
 
 MAX_ROWS, MAX_STEPS = 100_000, 1_000_000
@@ -53,15 +53,16 @@ def read_job_measurements(path: str, stages: Sequence[str]) -> tuple[MeasuredRun
     known = quantities(tuple(stages))
     collected: dict[tuple[tuple[str, ...], str], _Collected] = {}
     wholes: list[MeasuredRun] = []
-    problems = Problems()
-    for line, row in read_csv_rows(path, limit_rows=MAX_ROWS):
-        with problems:
-            measured = [name for name in row if name in known]
-            for name in row:
-                if name not in known and name not in (RUN, NUMBER) and not name.startswith("job."):
-                    raise unknown_name("column", name, [*known, RUN, NUMBER, "job.NAME"])
+    problems = Problems(path)
+    for index, (line, row) in enumerate(read_csv_rows(path, limit_rows=MAX_ROWS)):
+        measured = [name for name in row if name in known]
+        if not index:
+            plain = (name for name in row if not name.startswith("job."))
+            problems += unknown_columns(plain, [*known, RUN, NUMBER, "job.NAME"])
             if not measured:
-                raise InputError(f"{path}: no measured column: want one of {', '.join(known)}")
+                problems.append(f"no measured column: want one of {', '.join(known)}")
+                problems.refuse()
+        with problems:
             settings = tuple(f"{name}={text}" for name, text in row.items() if name.startswith("job.") and text)
             key = settings, row.get(RUN, "")
             place = None
@@ -86,7 +87,7 @@ def read_job_measurements(path: str, stages: Sequence[str]) -> tuple[MeasuredRun
                 one.values.setdefault(name, []).append(value)
             if empty:
                 raise InputError(f"{path}: line {line}: nothing was measured (all of {', '.join(measured)} are empty)")
-    problems.refuse(path)
+    problems.refuse()
     runs = [_run(path, settings, one) for (settings, _), one in collected.items() if one.values]
     if not runs and not wholes:
         raise InputError(f"{path}: no measurements below the header")

@@ -41,6 +41,11 @@ def unknown_name(thing: str, name: object, known: Sequence[str]) -> InputError:
     return InputError(f"unknown {thing} {str(name)[:80]!r}{hint} ({listed})")
 
 
+def unknown_columns(header: Iterable[str], known: Sequence[str]) -> list[str]:
+    """What is wrong with the header of a table: each name that is not known."""
+    return [str(unknown_name("column", name, known)) for name in header if name not in known]
+
+
 def read_text(path: str | os.PathLike[str], limit_bytes: int = DEFAULT_LIMIT_BYTES) -> str:
     """The content of a file of text (see `read_bytes` and `encoding`).
 

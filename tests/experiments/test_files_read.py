@@ -246,3 +246,16 @@ def test_files_that_other_options_take_are_named(tmp_path: Path, capsys: Capture
     for path, said in ((made, f"--on MACHINE --calibration {made}"), (program, f"estimate {program}:FUNCTION")):
         assert run(["read", str(path)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_the_next_command_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is folded at 80 columns cannot be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / f"{'long-' * 12}times.csv"
+    path.write_text("threads,time_s\n1,16.0\n2,8.2\n4,4.3\n")
+    assert run(["read", str(path)]) == 0
+    assert [f"next: {command}" for command in read_any(str(path)).commands] == [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("next: ")
+    ]

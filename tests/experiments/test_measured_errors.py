@@ -9,7 +9,10 @@ import pytest
 import slipstick as ss
 from slipstick.common.errors import InputError
 from slipstick.experiments.calibrate.calibrated import read_calibration
+from slipstick.experiments.calibrate.measured_steps import read_measured_steps
+from slipstick.experiments.calibrate.measured_training import read_known
 from slipstick.experiments.calibrate.measurements import read_measurements
+from slipstick.experiments.calibrate.operation_measurements import read_operation_times
 from slipstick.experiments.cli.cli import run
 from slipstick.experiments.jobs.job_measurements import read_job_measurements
 from slipstick.experiments.methods.spmv.spmv_answers import KernelOptions, read_anchors
@@ -88,8 +91,10 @@ def test_a_table_that_is_measured_is_no_file_of_another_verb(
     path.write_text(OPERATIONS)
     assert run(["estimate", "bert-base", "--on", "h100-sxm", "--measured", str(path)]) == 2
     assert "slipstick extrapolate" not in capsys.readouterr().err
-    assert run(["replay", str(path), "--on", "h100-sxm"]) == 2
-    assert "slipstick extrapolate" in capsys.readouterr().err
+    before = ["replay", "--on=h100-sxm", str(path)], ["seqpoint", "--counters", str(path)]
+    for words in (["replay", str(path), "--on", "h100-sxm"], *before):
+        assert run(words) == 2
+        assert "slipstick extrapolate" in capsys.readouterr().err
 
 
 def test_an_operation_that_reads_nothing_is_no_error_of_the_table(tmp_path: Path) -> None:
@@ -107,3 +112,30 @@ def test_a_changed_machine_is_a_what_if_of_the_measured_one(tmp_path: Path) -> N
     measured = read_calibration(None, measured=str(path), machine="h100-sxm")
     capped = ss.question("decode:llama-3.1-8b", "h100-sxm", settings=["machine.power.cap=350 W"], calibration=measured)
     assert any("machine.power.cap 350 W (measured at 700 W)" in one.text() for one in capped.answer().conditions)
+
+
+def test_a_slip_in_a_header_or_a_machine_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("machine,kind,dtype,m,n,k,time_ss,time_s\n" + "h100-sxmm,gemm,fp32,64,64,64,,1e-3\n" * 30)
+    with pytest.raises(InputError, match=r"2 problems: \(1\) unknown column 'time_ss'.*\(2\) line 2: .*'h100-sxmm'"):
+        read_operation_times(path)
+    path.write_text("devicess,step_s\n" + "8,1.0\n" * 30)
+    with pytest.raises(InputError, match=r"2 problems: \(1\) .*did you mean 'devices'.*\(2\) no devices; want"):
+        read_known(path)
+    path.write_text("step,decodes,context,time_ms,time_s\n" + "decode:llama-3.1-8b,1,64,,1e-3\n" * 30)
+    with pytest.raises(InputError, match=r"mine.csv: unknown column 'time_ms'"):
+        read_measured_steps(path, ss.machine("h100-sxm"))
+    path.write_text("job.threads,steps_s\n" + "1,1.0\n" * 30)
+    with pytest.raises(InputError, match=r"2 problems: \(1\) unknown column 'steps_s'.*\(2\) no measured column"):
+        read_job_measurements(str(path), ())
+    path.write_text("run.threads,clok,time_s\n" + "1,2,1.0\n" * 30)
+    with pytest.raises(InputError, match=r"unknown column 'clok'.*\(2\) line 3: the same settings as line 2"):
+        read_measurements(str(path), ss.workload("gemm"), ss.machine("xeon-phi-7120p"))
+
+
+def test_reading_ends_where_enough_is_wrong(tmp_path: Path) -> None:
+    """Each of 30,000 lines was judged, and the nearest names looked for: 6.65 s of CPU time."""
+    path = tmp_path / "mine.csv"
+    path.write_text("machine,kind,dtype,m,n,k,time_s\n" + "h100-sxm,gem,fp32,64,64,64,1e-3\n" * 30_000)
+    with pytest.raises(InputError, match=r"csv: at least 1,000 problems: \(1\) line 2: .*'gemm'.*\(and 992 more\)"):
+        read_operation_times(path)

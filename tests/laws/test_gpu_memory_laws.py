@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,25 @@ def test_without_a_cache_its_bytes_come_from_the_next_level(op: Op) -> None:
     assert no_l2.total("bytes.HBM2") > 1.3 * whole.total("bytes.HBM2") >= 0.99 * 1.3 * float(op.cost.bytes_moved)
     assert whole.total("bytes.L1") >= whole.total("bytes.HBM2")
     assert whole.instructions_per_cycle <= 64 * 2  # 64 cores of two wavefronts a cycle
+
+
+@pytest.mark.parametrize(
+    ("dtype", "facts", "bytes_of"),
+    [
+        ("float8", {"quantizes": True}, lambda _, n, k: n * k * (2 + 1)),
+        ("float8_block", {"packs_scales": True}, lambda m, _, k: 9 * m * k / 128),
+        ("bfloat16", {"role": "experts"}, lambda m, n, k: 2 * n * (m + k / 2)),
+    ],
+)
+def test_bytes_of_kernels_beside_a_product_are_counted(
+    dtype: str, facts: dict[str, bool | str], bytes_of: Callable[[int, int, int], float]
+) -> None:
+    """They were in the time, and in no level of the memory."""
+    m, n, k = 1024, 512, 2048
+    on = machine("h100-sxm")
+    op = operation("product", "gemm", {"batch": 1, "m": m, "n": n, "k": k}, dtype, facts)
+    found = counters(Workload("one", (op,)), on, MODEL).total(f"bytes.{on.main_memory}")
+    assert found == pytest.approx(float(op.cost.bytes_moved) + bytes_of(m, n, k), rel=2e-3)
 
 
 def test_frames_and_free_kinds() -> None:

@@ -50,6 +50,13 @@ def test_of_a_type_narrower_than_all_that_were_timed_nothing_is_known() -> None:
     assert made is not None and (made.measured, made.spread) == ("gemm.float8.experts", UNKNOWN)
 
 
+def test_what_differs_in_kind_does_not_change_how_wide_a_substitute_is() -> None:
+    """A narrow type of additions, which no product takes, made a product in that type look known."""
+    for more in ("elementwise.bfloat16", "attention.bfloat16.prompts"):
+        alone, beside = (fallback_class_for("gemm.bfloat16", ["gemm.float32", *add], ALIKE) for add in ([], [more]))
+        assert alone == beside and alone is not None and (alone.measured, alone.spread) == ("gemm.float32", UNKNOWN)
+
+
 def test_what_has_a_role_is_the_substitute_of_nothing_without_it() -> None:
     """A layer of experts sorts its tokens as well: no plain product takes that long."""
     for one, other in combinations(CLASSES, 2):

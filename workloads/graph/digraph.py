@@ -51,13 +51,13 @@ def from_digraph(graph: nx.Graph[Any]) -> Workload:
         raise InputError(f"{where}: its edges have no direction: want a DiGraph, whose edges say what waits for what")
     if not len(graph):
         raise InputError(f"{where}: has no node: want at least one operation")
-    problems = Problems()
+    problems = Problems(where)
     made = _operations(graph, problems)
     edges = dict.fromkeys((str(before), str(after)) for before, after in graph.edges())
     for before, after, fields in graph.edges(data=True):
         problems += [f"edge {before!s} -> {after!s}: {field!r}: an edge has no field" for field in fields]
     whole = _whole(graph.graph, problems)
-    problems.refuse(where)
+    problems.refuse()
     return Workload(str(name), made, tuple(edges), whole["defaults"], whole["metadata"], whole["uncounted"])
 
 

@@ -54,7 +54,7 @@ def from_json(document: Any, where: str) -> Workload:
             raise InputError(f"{where}: field {name!r}: want a {wanted.__name__}")
     if not document["nodes"]:
         raise InputError(f"{where}: field 'nodes': want at least one operation")
-    problems = Problems()
+    problems = Problems(where)
     operations = [_op_from_json(require_mapping(node, where, "nodes"), where, problems) for node in document["nodes"]]
     links = [require_mapping(link, where, "links") for link in document["links"]]
     metadata = read_facts(document.get("metadata", {}), "metadata", problems)
@@ -62,7 +62,7 @@ def from_json(document: Any, where: str) -> Workload:
     for name, value in defaults.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             problems.append(f"defaults.{name} = {str(value)[:40]!r}: want a finite number > 0")
-    problems.refuse(where)
+    problems.refuse()
     edges = tuple((str(link.get("source")), str(link.get("target"))) for link in links)
     uncounted = tuple(map(str, document.get("uncounted", ())))
     made = tuple(op for op in operations if op is not None)

@@ -14,9 +14,9 @@ import numpy as np
 from slipstick.common.array_types import FloatArray
 from slipstick.common.expressions import sp, symbol
 from slipstick.estimators.base.operation_model import amount_of, grouped, machine_values
-from slipstick.estimators.gpu.kernels.kernel_classes import convolution_dims, operand_sizes
+from slipstick.estimators.gpu.kernels.kernel_classes import bytes_beside, convolution_dims, operand_sizes
 from slipstick.estimators.gpu.kernels.matrix_tiles import Resources, Sizes, panels_read, staged_side
-from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline, resources, stored_type, variant_of
+from slipstick.estimators.gpu.kernels.tiled_roofline import TiledRoofline, resources, runs_with, stored_type, variant_of
 from slipstick.estimators.symbolic.formula import Formula, MinOverConfigs, parameters
 from slipstick.estimators.symbolic.lambdified import evaluate
 from slipstick.estimators.symbolic.lambdified.symbolic_max import Largest
@@ -93,7 +93,8 @@ def traffic(op: Op, machine: Machine) -> dict[str, sp.Expr]:
     """Bytes that one execution moves out of each level of the memory, in the symbols of its formula and of its menu.
 
     Products load tiles: from the nearest memory what a core reads, from the last cache what that cannot stage,
-    from main memory what no cache held. Other operations move their operands and results once through all levels.
+    from main memory what no cache held. Other operations move their operands and results once through all levels, and
+    so do the kernels beside a product.
     """
     levels, none = list(machine.memory), sp.Integer(0)
     near, cache, main = _bytes_by_level(op, resources(machine, none, 1.0, 1.0, 0.0))
@@ -108,7 +109,9 @@ def _bytes_by_level(op: Op, has: Resources) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     dims = _product_dims(op)
     if dims is None:
         return moved, moved, moved
-    beside = sp.Integer(0) if op.kind != "recurrent" else Largest(0, moved - dims[1] * dims[3] * size[0])
+    beside = sp.Add(*bytes_beside(op.dtype, **runs_with(op))) if op.kind == "gemm" else sp.Integer(0)
+    if op.kind == "recurrent":
+        beside = Largest(0, moved - dims[1] * dims[3] * size[0])
     near, cache = _loaded(dims, size, has)
     return near + beside, cache + beside, panels_read(dims, size, has) + beside
 

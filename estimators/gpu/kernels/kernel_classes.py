@@ -193,27 +193,32 @@ def matrix_product(
     """Dims batch, m, n, k: the least over tiles and split reductions; weights may be stored in a narrower type.
 
     A layer's `experts` multiply in small tiles that hide nothing, but for types below a byte, whose kernels load ahead.
-    Kernels beside its two products read what they made (the activation, the weighted sum) and write half as much, of m
-    and k numbers a row on the mean of the two, and make narrow activations.
-
-    Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow;
-    where it packs the scales of its weights (m, k), four kernels do (`SPREAD_BYTES`).
+    Other kernels run before and after the product (`bytes_beside`).
     """
     batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
     sizes = operand_sizes(dtype, weights)
     small = experts and SIZE_BYTES[dtype] >= 1
     time = product((batch, m, n, k), sizes, has, prefix, aligned(dtype), in_turn=small)
-    if experts:
-        moved = WIDE_BYTES * batch * n * (m + k / 2)
-        time += traffic_time(moved, moved, has)
-    if quantizes or (experts and SIZE_BYTES[dtype] < WIDE_BYTES):
-        moved = batch * n * k * (WIDE_BYTES + sizes[1])
+    for moved in bytes_beside(dtype, quantizes=quantizes, packs=packs, experts=experts):
         time += traffic_time(moved, moved, has)
     if packs:
-        scales = batch * m * sp.ceiling(k / SCALED)
-        time += traffic_time(scales * SPREAD_BYTES, scales * SPREAD_BYTES, has)
-        time += scales * 2 * TRIP / (has.cores * GATHERS * has.clock)
+        time += batch * m * sp.ceiling(k / SCALED) * 2 * TRIP / (has.cores * GATHERS * has.clock)
     return MinOverConfigs(time, "s", SOURCE, menu=SMALL_TILES if small else PRODUCTS)
+
+
+def bytes_beside(dtype: str, *, quantizes: bool, packs: bool, experts: bool) -> list[sp.Expr]:
+    """Bytes that the kernels beside a product move, dims batch, m, n, k.
+
+    Those beside the two products of a layer's `experts` read what they made (the activation, the weighted sum) and
+    write half as much, of m and k numbers a row on the mean of the two, and make narrow activations.
+    Where the call also quantizes its activations (k, n), a kernel before reads them in 16 bits and writes them narrow;
+    where it packs the scales of its weights (m, k), four kernels do (`SPREAD_BYTES`).
+    """
+    batch, m, n, k = (symbol(f"operation.{name}") for name in ("batch", "m", "n", "k"))
+    moved = [WIDE_BYTES * batch * n * (m + k / 2)] if experts else []
+    if quantizes or (experts and SIZE_BYTES[dtype] < WIDE_BYTES):
+        moved.append(batch * n * k * (WIDE_BYTES + _size(dtype)))
+    return [*moved, batch * m * sp.ceiling(k / SCALED) * SPREAD_BYTES] if packs else moved
 
 
 def convolution(

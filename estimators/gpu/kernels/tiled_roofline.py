@@ -165,9 +165,7 @@ def _kernel(op: Op, machine: Machine, has: Resources, prefix: str, flop_time: sp
     size = sp.Rational(SIZE_BYTES[op.dtype])
     match op.kind, variant_of(op):
         case "gemm", _:
-            rounds, packs = (bool(op.attributes.get(name)) for name in PREPARED)
-            facts = {"quantizes": rounds, "packs": packs, "experts": role_of(op) == EXPERTS}
-            return kernel_classes.matrix_product(op.dtype, has, prefix, stored_type(op), **facts)
+            return kernel_classes.matrix_product(op.dtype, has, prefix, stored_type(op), **runs_with(op))
         case "convolution", (str() as direction, bool() as winograd, bool() as transposed):
             single = op.dtype == "float32" or on_vector_units(machine, op.dtype)
             facts = {"winograd": winograd and single, "transposed": transposed}
@@ -246,6 +244,12 @@ def stored_type(op: Op) -> str:
 def _widens(op: Op) -> bool:
     """Whether a layer of experts widens its weights to 16 bits before it multiplies: in registers."""
     return role_of(op) == EXPERTS and bool(stored_type(op)) and op.dtype in HALF
+
+
+def runs_with(op: Op) -> dict[str, bool]:
+    """Which kernels run with a product, beside it (`kernel_classes.bytes_beside`)."""
+    quantizes, packs = (bool(op.attributes.get(name)) for name in PREPARED)
+    return {"quantizes": quantizes, "packs": packs, "experts": role_of(op) == EXPERTS}
 
 
 def variant_of(op: Op) -> tuple[object, ...]:

@@ -370,15 +370,14 @@ def fallback_class_for(name: str, measured: Collection[str], similarity: Similar
     """
     wanted, near = _parts(name), []
     wide = SIZE_BYTES.get(wanted.dtype, 1)
-    narrowest = all(wide < SIZE_BYTES.get(_parts(other).dtype, 1) for other in measured)
+    known = {other: differ for other in measured if (differ := differences(name, other)) is not None}
+    narrowest = all(wide < SIZE_BYTES.get(_parts(other).dtype, 1) for other in known)
     spreads = {**similarity.spreads, **({"type": UNKNOWN} if narrowest else {})}
-    for other in sorted(measured):
-        differ = differences(name, other)
-        if differ is not None:
-            dtype = _parts(other).dtype
-            wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / wide))
-            spread = math.hypot(*(spreads[one] for one in differ))
-            near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
+    for other, differ in known.items():
+        dtype = _parts(other).dtype
+        wider = abs(math.log2(SIZE_BYTES.get(dtype, 1) / wide))
+        spread = math.hypot(*(spreads[one] for one in differ))
+        near.append((spread, (dtype in SINGLE) != (wanted.dtype in SINGLE), wider, other))
     return FallbackClass(min(near)[-1], min(near)[0]) if near else None
 
 

@@ -1,6 +1,6 @@
 """Fits of machines, and what is fixed in pooling over them and in its bands (`estimators/gpu/transfer`).
 
-version: 6
+version: 7
 chosen on: the public times of single operations on GPUs that ``slipstick validate operations`` reads, every machine
     left out in turn. The best of a few round values, or a judgement where the text of a value names no comparison.
 refit: none by a command; change a value and score it with ``slipstick validate operations``. What machines count for

@@ -202,7 +202,7 @@ def read_anchors(path: Path, options: KernelOptions) -> list[KnownProduct]:
     where `options` want threads or caches that are not usual and the file does not say what its products had.
     """
     anchors = []
-    problems = Problems()
+    problems = Problems(path)
     for line, row in read_csv_rows(path, ("matrix", "time_s"), limit_rows=MOST_ANCHORS):
         where = f"{path}: line {line}"
         with problems, errors_at(where):
@@ -216,7 +216,7 @@ def read_anchors(path: Path, options: KernelOptions) -> list[KnownProduct]:
             threads = whole_of(row["threads"], "threads", 1) if row.get("threads") else None
             product = read_matrix(path.parent / row["matrix"]), read_number(row["time_s"], path, line, "time_s", 1e-12)
             anchors.append(KnownProduct(product, state, threads, clock, where))
-    problems.refuse(path)
+    problems.refuse()
     if not anchors:
         raise InputError(f"{path}: no product: want lines of matrix,time_s")
     return anchors

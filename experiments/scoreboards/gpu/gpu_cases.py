@@ -224,7 +224,7 @@ def _serving_kernels() -> tuple[GpuCase, ...]:
             keep=_blocks_where_run,
         ),
         served(
-            "FP8 gemm in blocks, its twin known",
+            "FP8 gemm in blocks, its chip known",
             dtype="float8_block",
             held_out=(("h100-sxm",), ("h200-sxm",)),
             goals={},

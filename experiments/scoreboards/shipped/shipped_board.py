@@ -112,7 +112,7 @@ def public_times() -> list[OperationTimes]:
     """
     folder = needed_folder()
     result: dict[str, list[OperationTimes]] = {}
-    shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its twin", "context", "generation", "deepbench conv")
+    shipped = ("BF16", "FP8 gemm a tensor", "FP8 gemm in blocks, its chip", "context", "generation", "deepbench conv")
     for case in cases():
         if repr(case.source) in result or case.name.startswith(CALLS):
             continue

@@ -76,7 +76,7 @@ def fitted(runs: Sequence[TrainingRun], key: str) -> TrainingFit:
     where the software is unseen, 80 % of stacks left out.
 
     Most groups are one family's models in nine sizes on many clusters: predicted by each other, they say nothing of a
-    model or a system without a like, so that no model is predicted by its family, and families decide beside `key`.
+    model or a system unlike all others, so that no model is predicted by its family, and families decide beside `key`.
     """
     keys = dict.fromkeys([FAMILY if key in ("model", "release") else key, FAMILY])
     made = calibrated(TRAINING_LAW, law_rows(runs), *(_beside_others(runs, one) for one in keys), "software")

@@ -79,7 +79,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
     if METRIC in header and VALUE not in header:
         raise InputError(f"{path}: line {start + 1}: no column {VALUE!r} (columns: {', '.join(header[:20])})")
     units: Mapping[str, str] = {}
-    wrong = Problems()
+    wrong = Problems(path)
     try:
         for number, cells in enumerate(reader):
             line = start + 2 + number
@@ -97,7 +97,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
             yield line, {**row, **units}
     except csv.Error as error:
         raise InputError(f"{path}: line {start + reader.line_num}: not CSV ({error})") from None
-    wrong.refuse(path)
+    wrong.refuse()
 
 
 def _metrics(row: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -30,7 +30,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
     """
     launches: dict[tuple[str, str], dict[str, float]] = {}
     times: dict[tuple[str, str], float] = {}
-    wrong = Problems()
+    wrong = Problems(f"{path}: want numbers, and ends after starts")
     for line, row in read_csv_rows(path, ("Kernel_Name", "Counter_Name", "Counter_Value"), LIMIT_BYTES):
         value = counted_number(row["Counter_Value"], f"{path}: line {line}: {row['Counter_Name'][:80]}")
         if value is None:
@@ -46,7 +46,7 @@ def read_rocprof_counters(path: Path) -> tuple[Counted, ...]:
             times[key] = (end - start) * 1e-9
         if len(launches) > MOST_REGIONS:
             raise InputError(f"{path}: more than {MOST_REGIONS:,} dispatches")
-    wrong.refuse(f"{path}: want numbers, and ends after starts")
+    wrong.refuse()
     if not launches:
         raise InputError(f"{path}: no rows below the header")
     return merged(

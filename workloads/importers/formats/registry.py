@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from slipstick.common.errors import InputError
@@ -536,14 +535,15 @@ READ_BY: Mapping[str, tuple[Target, ...]] = {
 """What each verb reads as its file, by the verb's first word."""
 
 
-def of_another_verb(words: Sequence[str], message: str) -> str:
+def of_another_verb(words: Sequence[str], message: str, flags: Collection[str] = ()) -> str:
     """What an error adds where a verb was handed a file of another verb: the file's kind and that verb; else "".
 
-    `words`: of the command line, where the value of an option is no such file.
+    `words`: of the command line, where the value of an option is no such file; `flags`: options that have no value.
     `message`: the error, which may say it already.
     """
     targets = READ_BY.get(words[0] if words else "")
-    given = [word for before, word in pairwise(words) if not word.startswith("-") and not before.startswith("--")]
+    takes = [word.startswith("--") and "=" not in word and word not in flags for word in words]
+    given = [word for before, word in zip(takes, words[1:], strict=False) if not before and not word.startswith("-")]
     path = next((word for word in given if os.path.isfile(word)), "")  # noqa: PTH113 - Path raises for long words
     if targets is None or not path or " takes it" in message or path.endswith((".yaml", ".yml", ".toml")):
         return ""

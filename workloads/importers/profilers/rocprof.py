@@ -55,7 +55,7 @@ def read_rocprof_json(path: Path) -> EventTable:
     kinds = _kinds(tool, path)
     readers = {"kernel_dispatch": _kernel, "memory_copy": _copy, "hip_api": _call, "marker_api": _call}
     categories = {"kernel_dispatch": "kernel", "memory_copy": "gpu_memcpy", "hip_api": "hip_runtime"}
-    parts, wrong = [], Problems()
+    parts, wrong = [], Problems(f"{path}: buffer_records: no whole times and numbers")
     for name, read in readers.items():
         rows, labels = list[tuple[int, ...]](), dict[str, int]()
         for index, entry in enumerate(_entries(records, name, path)):
@@ -68,7 +68,7 @@ def read_rocprof_json(path: Path) -> EventTable:
                 wrong.append(f"{name}[{index}]: {str(entry)[:80]!r}")
         if rows:
             parts.append(_part(categories.get(name, "user_annotation"), np.array(rows), tuple(labels)))
-    wrong.refuse(f"{path}: buffer_records: no whole times and numbers")
+    wrong.refuse()
     if not parts:
         raise InputError(f"{path}: holds no dispatches, copies, calls or ranges")
     notes = TraceNotes()
@@ -153,7 +153,7 @@ def read_rocprof_csv(path: Path) -> EventTable:
     """
     labels: dict[str, int] = {}
     rows: list[tuple[int, ...]] = []
-    wrong = Problems()
+    wrong = Problems(f"{path}: want whole numbers of nanoseconds")
     named = ""
     for line, row in read_csv_rows(path, TIMES, LIMIT_BYTES):
         named = named or next((name for name in NAMES if name in row), "")
@@ -169,7 +169,7 @@ def read_rocprof_csv(path: Path) -> EventTable:
         rows.append(
             (*(value for value in values if value is not None), labels.setdefault(_name(row[named]), len(labels)))
         )
-    wrong.refuse(f"{path}: want whole numbers of nanoseconds")
+    wrong.refuse()
     if not rows:
         raise InputError(f"{path}: no rows below the header")
     part = _part(NAMES[named], np.array(rows, dtype=np.int64), tuple(labels))

@@ -20,7 +20,10 @@ class Fields:
     """The entries of one file: what is missing or wrong is collected (`wrong.refuse` ends the reading)."""
 
     path: object
-    wrong: Problems = field(default_factory=Problems)
+    wrong: Problems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wrong = Problems(self.path)
 
     def number(self, entry: Mapping[str, Any], name: str, where: str, low: float = 0.0, high: float = 1e15) -> float:
         """A number of the file's unit within [low, high]; `low` where it is wrong."""

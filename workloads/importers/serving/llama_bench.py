@@ -66,7 +66,7 @@ def read_llama_bench(path: Path) -> tuple[LocalRun, ...]:
     """
     fields = Fields(path)
     runs = [_test(entry, where, fields) for where, entry in _entries(path)]
-    fields.wrong.refuse(path)
+    fields.wrong.refuse()
     if not runs:
         raise InputError(f"{path}: holds no tests")
     return tuple(runs)

@@ -77,7 +77,7 @@ def read_vllm_bench(path: Path) -> tuple[ServedRun, ...]:
     runs = [
         _run(entry, f"run {number}" if len(entries) > 1 else "the run", fields) for number, entry in enumerate(entries)
     ]
-    fields.wrong.refuse(path)
+    fields.wrong.refuse()
     return tuple(runs)
 
 
