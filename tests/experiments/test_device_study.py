@@ -145,7 +145,10 @@ def test_bad_studies_are_one_line_and_exit_2(
         ("machine,kind,dtype\n", "no column 'time_s'"),
         ("machine,kind,dtype,time_s,m\nl4,gem,float32,1,2\n", "line 2: unknown kind of operation 'gem'"),
         ("machine,kind,dtype,time_s,m\nl5,gemm,float32,1,2\n", "line 2: unknown machine 'l5'"),
-        ("machine,kind,dtype,time_s,m\nl4,gemm,float32,1,2\n", "line 2: n is empty, which gemm needs; (2) line 2: k is empty"),
+        (
+            "machine,kind,dtype,time_s,m\nl4,gemm,float32,1,2\n",
+            "line 2: n is empty, which gemm needs; (2) line 2: k is empty",
+        ),
         ("machine,kind,dtype,time_s,m,n,k\nl4,gemm,float32,-1,2,2,2\n", "line 2: time_s = -1 lies outside"),
         ("machine,kind,dtype,time_s,m,n,k\nl4,gemm,float33,1,2,2,2\n", "unknown data type 'float33'"),
         ("machine,kind,dtype,time_s,m,n,k,causal\nl4,gemm,float32,1,2,2,2,1\n", "causal = '1': want yes or no"),
