@@ -185,7 +185,7 @@ BAD = [
     ("step_s\n0\n0\n", "job.step.service", "all of its 2 values are 0 s"),
     ("step_s\n", "job.step.service", "no measurements below the header"),
     ("", "job.step.service", "is empty"),
-    ("seconds\n1\n", "job.step.service", "column in"),
+    ("seconds\n1\n", "job.step.service", "unknown column 'seconds'"),
     ("job.steps\n3\n", "job.step.service", "no measured column"),
     ("step,step_s\n2,1\n1,1\n", "job.step.service", "line 3: step = 1 comes after step 2"),
     ("step,step_s\nfirst,1\n", "job.step.service", "step = 'first'"),
