@@ -174,9 +174,9 @@ def of_libraries(forecast: Forecast, spent: Sequence[Spent], named: str) -> list
 
     `named`: the library that the machine names and that was not measured, else "".
     """
-    asked = {class_of(one.op) for one in spent}
+    classes = {class_of(one.op) for one in spent}
     fitted = [one for one in forecast.classes if one.name.partition(".")[0] == ATTENTION]
-    fitted = [one for one in fitted if one.name in asked] or fitted  # of a substitute, any
+    fitted = [one for one in fitted if one.name in classes] or fitted  # of a substitute, any
     names = sorted({fit.library for one in fitted for fit in one.fits} - {""})
     taken = sum(one.contribution * (1 - one.programs) for one in spent if one.op.kind == ATTENTION)
     share = taken / (sum(one.contribution for one in spent) or 1.0)
