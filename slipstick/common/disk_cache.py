@@ -114,10 +114,10 @@ def read_cached(path: Path | None) -> Any:
 
 
 def write_cached(path: Path, content: Any) -> bool:
-    """Keep it, whole or not at all; False where that cannot be."""
+    """Keep it, whole or not at all; False where that cannot be, or was turned off after the path was made."""
     try:
         text = _text(content)
-        if len(text) > LARGEST - MEGABYTE or not _is_made(path.parent):
+        if os.environ.get(VARIABLE) == "off" or len(text) > LARGEST - MEGABYTE or not _is_made(path.parent):
             return False
         write_text(path, f'{HEADER}"digest":"{_digest(path, text)}","content":{text}}}')
         _prune(path.parent)

@@ -144,3 +144,9 @@ def test_an_open_mask_makes_closed_folders(tmp_path: Path, monkeypatch: pytest.M
         os.umask(before)
     made = (tmp_path / "one", tmp_path / "one" / "two", kept().parents[1], kept().parent)
     assert [oct(folder.stat().st_mode & 0o777) for folder in made] == ["0o700"] * 4
+
+
+def test_nothing_is_kept_once_that_is_turned_off(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = cache_path("formulas", "made before")
+    monkeypatch.setenv(VARIABLE, "off")
+    assert path is not None and not write_cached(path, {"a": 1}) and not path.exists()
