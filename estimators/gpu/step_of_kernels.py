@@ -2,7 +2,7 @@
 
 What a calibration across devices says of one machine, class by class, goes under any schedule; classes that nobody
 measured take the nearest one's fit with a wider band (`kernel_class.fallback_class_for`). A user's calibration may be
-of machines of any kind. Beside GPUs' kernels that were timed one by one stand whole programs, which speak for them
+of machines of any kind. Beside GPUs' kernels that were timed one by one stand whole programs, which decide the times
 class by class (`shared_kernels.py`).
 """
 

@@ -54,7 +54,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     STEPS.replace("decodes", "decods"): ("column 'decods'; did you mean 'decodes'",),
     STEPS.replace("step,", "stp,"): ("no column 'step'",),
 }
-"""A table, and what is said of it."""
+"""A table, and what its error names."""
 
 
 @pytest.mark.parametrize(("table", "problems"), WRONG.items())

@@ -7,8 +7,8 @@ The time of an operation is that of the tiled roofline with the machine's parame
 moved by anchors), times what the relatives took over their own fits at the nearest shapes, as far as such residuals
 repeat from machine to machine. How far they do, and how far measured times scatter, is learned on the sources: each is
 left out in turn and predicted from others, with anchors of its own where the target has some. Relatives closer than the
-target's closest are taken away there as well: a source of whose chip another board was measured does not speak for a
-target without one.
+target's closest are taken away there as well: a source of whose chip another board was measured says nothing of the
+error of a target without one.
 """
 
 from __future__ import annotations
