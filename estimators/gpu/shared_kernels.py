@@ -4,8 +4,8 @@ The share of each in a class's log time depends on the class and the machine alo
 not matter, so that its time is as continuous in its operations as a sum is.
 
 Convolutions, pooling and the norms of images were timed by themselves on few machines and in few shapes, so that image
-networks decide their times everywhere. For the other kinds a machine's own measurements stand alone; a machine without any
-takes both in log time, by how many relatives of its generation each has.
+networks decide their times everywhere. For the other kinds a machine's own measurements stand alone; a machine without
+any takes both in log time, by how many relatives of its generation each has.
 """
 
 from __future__ import annotations
